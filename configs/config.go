@@ -1,0 +1,154 @@
+// Package configs answers: what may the user choose, and what has been chosen?
+//
+// Config is the whole of it. Default is what holds without a file, Load reads
+// a file over it, and Sample is a complete commented file whose values are the
+// defaults. A key that is not known, a value of the wrong type and a value
+// that is not allowed are errors which name file, line and key and say what
+// would be right; all of them are reported at once.
+//
+// A Config is a value: nothing here keeps or watches a file.
+package configs
+
+import _ "embed"
+
+// Config is everything that can be configured.
+type Config struct {
+	// DefaultAgent names the agent a session gets when none is asked for.
+	DefaultAgent string      `toml:"default_agent"`
+	Log          Log         `toml:"log"`
+	Permissions  Permissions `toml:"permissions"`
+	Sessions     Sessions    `toml:"sessions"`
+	Limits       Limits      `toml:"limits"`
+	// Agents by name. The built-in agent "hermes" is always among them.
+	Agents map[string]Agent `toml:"agents"`
+	// Listen says where the daemon accepts connections.
+	Listen []Listen `toml:"listen"`
+}
+
+// Log says how much the daemon writes to its log.
+type Log struct {
+	Level string `toml:"level"` // one of LogLevels
+}
+
+// Permissions says what happens to a question nobody has answered yet.
+type Permissions struct {
+	// Timeout counts from when a question was written to somebody who can
+	// answer it; 0 waits for ever.
+	Timeout Duration `toml:"timeout"`
+	// Detached is "wait" or "deny": what becomes of a question while nobody is
+	// attached.
+	Detached string `toml:"detached"`
+}
+
+// Sessions says how long a session stays in memory.
+type Sessions struct {
+	// Idle is how long an unattached session without a turn stays in memory;
+	// it comes back from the store when it is touched.
+	Idle Duration `toml:"idle"`
+}
+
+// Limits bound what one peer can cost. None of them loses anything silently:
+// what is beyond a limit is refused, or said to be shortened.
+type Limits struct {
+	LineLocal     Size     `toml:"line_local"`     // one line from an editor on this machine
+	LineNetwork   Size     `toml:"line_network"`   // one line from an editor on the network
+	LineEditor    Size     `toml:"line_editor"`    // one line towards an editor
+	QueuedPrompts int      `toml:"queued_prompts"` // waiting prompts of a session
+	Connections   int      `toml:"connections"`    // connections attached to a session
+	InFlight      int      `toml:"in_flight"`      // unanswered requests of a connection
+	CursorAhead   Size     `toml:"cursor_ahead"`   // waiting in a connection's queue when its cursor stops reading the log
+	Queue         Size     `toml:"queue"`          // waiting in a connection's queue when it is closed
+	Replay        Size     `toml:"replay"`         // what one session/load sends
+	AgentStderr   Size     `toml:"agent_stderr"`   // last stderr output of an agent that is kept
+	FirstFrame    Duration `toml:"first_frame"`    // from a connection's start to its first line
+	AgentStart    Duration `toml:"agent_start"`    // an agent's answer to initialize or session/new
+	AgentCancel   Duration `toml:"agent_cancel"`   // from a cancel to the end of the turn
+}
+
+// Agent is one agent, built in or a program that speaks ACP on its stdin and
+// stdout.
+type Agent struct {
+	// Type is "native" for the built-in agent, "external" for a program. It is
+	// inferred from Command when it is not given.
+	Type string `toml:"type"`
+
+	// Of native agents only.
+	Provider     string `toml:"provider"`      // one of Providers
+	Model        string `toml:"model"`         // "" is the provider's default
+	BaseURL      string `toml:"base_url"`      // an OpenAI-compatible server
+	ApprovalMode string `toml:"approval_mode"` // one of ApprovalModes
+
+	// Of external agents only.
+	Command []string          `toml:"command"` // the program and its arguments
+	Warm    int               `toml:"warm"`    // initialised processes kept ready
+	Env     map[string]string `toml:"env"`     // added to the editor's environment
+	Hold    bool              `toml:"hold"`    // the agent outlives a daemon that crashes
+}
+
+// Listen is one place where connections are accepted.
+type Listen struct {
+	// Address is "unix" for the default socket, or "unix:///absolute/path".
+	Address string `toml:"address"`
+}
+
+// Agent types.
+const (
+	Native   = "native"
+	External = "external"
+)
+
+// LogLevels lists the allowed values of log.level, most talkative first.
+func LogLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
+
+// Providers lists the allowed values of an agent's provider.
+func Providers() []string { return []string{"auto", "anthropic", "openai", "offline"} }
+
+// ApprovalModes lists the allowed values of an agent's approval_mode, most
+// careful first.
+func ApprovalModes() []string { return []string{"ask", "workspace_session", "session"} }
+
+// DetachedChoices lists the allowed values of permissions.detached.
+func DetachedChoices() []string { return []string{"wait", "deny"} }
+
+//go:embed hermesd.toml
+var sample []byte
+
+// Sample returns a complete commented configuration file, whose values are the
+// defaults. The bytes are the caller's.
+func Sample() []byte { return append([]byte(nil), sample...) }
+
+// Default returns what holds without a file.
+func Default() Config {
+	return Config{
+		DefaultAgent: "hermes",
+		Log:          Log{Level: "info"},
+		Permissions:  Permissions{Timeout: 60 * second, Detached: "wait"},
+		Sessions:     Sessions{Idle: 15 * minute},
+		Limits: Limits{
+			LineLocal:     64 * MiB,
+			LineNetwork:   16 * MiB,
+			LineEditor:    30 * MiB,
+			QueuedPrompts: 64,
+			Connections:   64,
+			InFlight:      256,
+			CursorAhead:   1 * MiB,
+			Queue:         16 * MiB,
+			Replay:        8 * MiB,
+			AgentStderr:   64 * KiB,
+			FirstFrame:    10 * second,
+			AgentStart:    60 * second,
+			AgentCancel:   30 * second,
+		},
+		Agents: map[string]Agent{"hermes": nativeAgent()},
+		Listen: []Listen{{Address: "unix"}},
+	}
+}
+
+// nativeAgent and externalAgent are what an agent is before its own table is read.
+func nativeAgent() Agent {
+	return Agent{Type: Native, Provider: "auto", ApprovalMode: "ask"}
+}
+
+func externalAgent() Agent {
+	return Agent{Type: External, Warm: 1, Hold: true}
+}
