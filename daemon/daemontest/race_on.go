@@ -1,0 +1,10 @@
+//go:build race
+
+package daemontest
+
+// Race says whether the running program was built with the race detector.
+const Race = true
+
+// RaceFlags are the build flags that give the programs under test the same
+// detector as the test itself.
+func RaceFlags() []string { return []string{"-race"} }
