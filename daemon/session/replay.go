@@ -19,6 +19,7 @@ const (
 
 	shortenAbove = 4 << 10 // what is smaller is not worth a marker
 	keepText     = 2 << 10 // of a text that is shortened
+	markerSize   = 256     // about what a marker adds
 )
 
 // Replay turns a session's log into the history an editor of ACP v1 is shown
@@ -43,7 +44,7 @@ const (
 //
 // A Replay is used by one goroutine.
 type Replay struct {
-	id     ID
+	kept   string // says where to find what is left out
 	caps   acp.ClientCaps
 	budget int
 
@@ -65,12 +66,14 @@ func NewReplay(id ID, caps acp.ClientCaps, budget int) *Replay {
 		budget = DefaultReplayBudget
 	}
 	return &Replay{
-		id: id, caps: caps, budget: budget,
+		kept: fmt.Sprintf("%s: hermesd sessions export %s", keptInLog, id), caps: caps, budget: budget,
 		prompts: make(map[Seq]json.RawMessage),
 		calls:   make(map[string]*entry),
 		plans:   make(map[string]*entry),
 	}
 }
+
+const keptInLog = "left out here; the session's log keeps them"
 
 // entry is one thing of the history.
 type entry struct {
@@ -84,7 +87,7 @@ type entry struct {
 	data []byte
 	// left counts bytes that were taken out; of tool calls, by member.
 	left    int
-	leftOf  [len3]int
+	leftOf  [len(bulky)]int
 	size    int
 	dropped bool
 }
@@ -99,10 +102,8 @@ const (
 	another
 )
 
-const len3 = 3
-
 // bulky are the members of a tool call that are taken out to shorten it.
-var bulky = [len3]string{"content", "rawOutput", "rawInput"}
+var bulky = [...]string{"content", "rawOutput", "rawInput"}
 
 // UserMessageID is the messageId under which editors see a prompt.
 func UserMessageID(prompt Seq) string { return "user_" + strconv.FormatUint(uint64(prompt), 10) }
@@ -210,26 +211,29 @@ func (r *Replay) message(u []byte, whole bool) {
 	last := r.last()
 	if !whole && last != nil && last.what == aText && !last.whole {
 		if joined, ok := sameMessage(last.chunk, c); ok {
-			r.total += len(joined.data) - len(last.chunk.data) + last.chunk.end - last.chunk.start - joined.end + joined.start
-			last.size += len(joined.data) - len(last.chunk.data) + last.chunk.end - last.chunk.start - joined.end + joined.start
 			last.chunk = joined
 			r.grow(last, u[c.start:c.end])
 			return
 		}
 	}
-	r.push(&entry{what: aText, chunk: c, text: append([]byte(nil), u[c.start:c.end]...), whole: whole})
-	r.grow(r.last(), nil)
+	e := &entry{what: aText, chunk: c.bare(), whole: whole}
+	r.push(e)
+	r.grow(e, u[c.start:c.end])
+}
+
+// bare is the chunk without its text, and without holding on to it.
+func (c chunk) bare() chunk {
+	data := make([]byte, 0, c.start+len(c.data)-c.end)
+	data = append(append(data, c.data[:c.start]...), c.data[c.end:]...)
+	return chunk{data, c.start, c.start}
 }
 
 // sameMessage reports whether two chunks belong to one message although their
 // bytes around the text differ: they may do so in `_meta` only. The result is
 // the first chunk with both `_meta`.
 func sameMessage(a, b chunk) (chunk, bool) {
-	frame := func(c chunk) []byte {
-		bare := append([]byte(nil), c.data[:c.start]...)
-		return acp.Delete(append(bare, c.data[c.end:]...), "_meta")
-	}
-	if string(frame(a)) != string(frame(b)) {
+	a = a.bare()
+	if string(withoutMeta(a.data)) != string(withoutMeta(b.bare().data)) {
 		return chunk{}, false
 	}
 	was, _ := acp.Get(a.data, "_meta")
@@ -242,14 +246,17 @@ func sameMessage(a, b chunk) (chunk, bool) {
 	return chunk{joined, start, end}, ok
 }
 
+// withoutMeta is obj without `_meta`, written so that it can be compared.
+func withoutMeta(obj []byte) []byte { return acp.Overlay(acp.Delete(obj, "_meta"), nil) }
+
 // grow adds text to a message. A message that would not fit by itself is
 // shortened while it is said.
 func (r *Replay) grow(e *entry, text []byte) {
 	if e.left > 0 {
 		e.left += len(text)
-		return
+	} else {
+		e.text = append(e.text, text...)
 	}
-	e.text = append(e.text, text...)
 	r.resize(e)
 	if len(e.text) > r.budget {
 		r.shorten(e)
@@ -270,6 +277,9 @@ func (r *Replay) call(u []byte) {
 		return
 	}
 	if e.dropped {
+		if acp.ToolCallFinal(u) {
+			delete(r.calls, id)
+		}
 		return
 	}
 	for i, name := range bulky {
@@ -280,9 +290,6 @@ func (r *Replay) call(u []byte) {
 	e.data = acp.MergeToolCall(e.data, u)
 	r.resize(e)
 	r.fit()
-	if e.dropped && acp.ToolCallFinal(e.data) {
-		delete(r.calls, id)
-	}
 }
 
 func (r *Replay) plan(key string, u []byte) {
@@ -320,10 +327,21 @@ func (r *Replay) push(e *entry) {
 func (r *Replay) resize(e *entry) {
 	size := len(e.data)
 	if e.what == aText {
-		size = len(e.chunk.data) - (e.chunk.end - e.chunk.start) + len(e.text)
+		size = len(e.chunk.data) + len(e.text)
+	}
+	if e.left > 0 || e.leftOut() > 0 {
+		size += markerSize
 	}
 	r.total += size - e.size
 	e.size = size
+}
+
+// leftOut is how many bytes of a tool call were taken out.
+func (e *entry) leftOut() (n int) {
+	for _, left := range e.leftOf {
+		n += left
+	}
+	return n
 }
 
 func (r *Replay) drop(e *entry) {
@@ -381,10 +399,7 @@ func (r *Replay) leaveOut(e *entry) {
 		return
 	}
 	r.droppedEntries++
-	r.droppedBytes += e.size + e.left
-	for _, n := range e.leftOf {
-		r.droppedBytes += n
-	}
+	r.droppedBytes += e.size + e.left + e.leftOut()
 	if e.what == aCall {
 		// A call that is over is not heard of again; of another one later
 		// updates must not look like a new call.
@@ -410,7 +425,7 @@ func (r *Replay) shorten(e *entry) {
 			return
 		}
 		e.left = len(content)
-		e.data = acp.Set(e.data, "content", acp.TextBlock(blockMarker(content)))
+		e.data = acp.Set(e.data, "content", acp.TextBlock(blockMarker(content, r.kept)))
 	case aCall:
 		for i, name := range bulky {
 			if v, ok := acp.Get(e.data, name); ok && len(v) > shortenAbove {
@@ -422,7 +437,7 @@ func (r *Replay) shorten(e *entry) {
 	r.resize(e)
 }
 
-func blockMarker(content []byte) string {
+func blockMarker(content []byte, kept string) string {
 	kind, _ := acp.GetString(content, "type")
 	if mime, ok := acp.GetString(content, "mimeType"); ok && len(mime) < 100 {
 		kind = mime
@@ -434,7 +449,7 @@ func blockMarker(content []byte) string {
 			kind += " " + uri
 		}
 	}
-	return fmt.Sprintf("[%s: %d bytes are left out of this replay; the session's log keeps them]", kind, len(content))
+	return fmt.Sprintf("[%s: %d bytes %s]", kind, len(content), kept)
 }
 
 // Finish gives the history as `update` objects, in order. The Replay is not
@@ -446,12 +461,12 @@ func (r *Replay) Finish() [][]byte {
 		var hermes acp.Builder
 		hermes.String("kind", "left_out").Int("entries", int64(r.droppedEntries)).Int("bytes", int64(r.droppedBytes))
 		updates = append(updates, acp.AgentText("hermes_left_out", fmt.Sprintf(
-			"[%d earlier entries (%d bytes) are left out of this replay; the session's log keeps them]", r.droppedEntries, r.droppedBytes),
+			"[%d earlier entries, %d bytes, %s]", r.droppedEntries, r.droppedBytes, r.kept),
 			acp.HermesMeta(hermes.JSON())))
 	}
 	for _, e := range r.items {
 		if !e.dropped {
-			updates = e.frames(updates)
+			updates = e.frames(updates, r.kept)
 		}
 	}
 	for _, u := range [][]byte{r.commands, r.info, r.usage} {
@@ -471,20 +486,20 @@ func (r *Replay) OpenCalls() [][]byte {
 	var calls [][]byte
 	for _, e := range r.items {
 		if e.what == aCall && !e.dropped && !acp.ToolCallFinal(e.data) {
-			calls = e.frames(calls)
+			calls = e.frames(calls, r.kept)
 		}
 	}
 	return calls
 }
 
 // frames appends the updates that show e.
-func (e *entry) frames(updates [][]byte) [][]byte {
+func (e *entry) frames(updates [][]byte, kept string) [][]byte {
 	switch e.what {
 	case aText:
 		head, tail := e.chunk.data[:e.chunk.start], e.chunk.data[e.chunk.end:]
 		text := e.text
 		if e.left > 0 {
-			note := acp.String(fmt.Sprintf("\n\n[%d bytes of this message are left out of this replay; the session's log keeps them]", e.left))
+			note := acp.String(fmt.Sprintf("\n\n[%d bytes of this message %s]", e.left, kept))
 			text = append(text[:len(text):len(text)], note[1:len(note)-1]...)
 		}
 		for first := true; first || len(text) > 0; first = false {
@@ -495,28 +510,30 @@ func (e *entry) frames(updates [][]byte) [][]byte {
 		}
 		return updates
 	case aCall:
-		return append(updates, e.callFrame())
+		return append(updates, titled(e.shortened(withoutTerminals(e.data), kept)))
 	}
 	return append(updates, e.data)
 }
 
-func (e *entry) callFrame() []byte {
-	call := withoutTerminals(e.data)
-	if _, ok := acp.GetString(call, "title"); !ok {
-		title, ok := acp.GetString(call, "name")
-		if !ok {
-			title = "Tool call" // v1 requires one
-		}
-		call = acp.Set(call, "title", acp.String(title))
+// titled gives a call the title that v1 requires, if it has none.
+func titled(call []byte) []byte {
+	if _, ok := acp.GetString(call, "title"); ok {
+		return call
 	}
-	left := 0
-	for _, n := range e.leftOf {
-		left += n
+	title, ok := acp.GetString(call, "name")
+	if !ok {
+		title = "Tool call"
 	}
+	return acp.Set(call, "title", acp.String(title))
+}
+
+// shortened says in a call what was taken out of it.
+func (e *entry) shortened(call []byte, kept string) []byte {
+	left := e.leftOut()
 	if left == 0 {
 		return call
 	}
-	note := acp.TextContent(fmt.Sprintf("[%d bytes of this tool call are left out of this replay; the session's log keeps them]", left))
+	note := acp.TextContent(fmt.Sprintf("[%d bytes of this tool call %s]", left, kept))
 	content, _ := acp.Get(call, "content")
 	call = acp.Set(call, "content", addContent(content, note))
 	var leftOut acp.Builder
@@ -550,7 +567,7 @@ func Bounded(update []byte, max int) []byte {
 	if len(update) <= max {
 		return update
 	}
-	r := Replay{budget: max}
+	r := Replay{budget: max, kept: keptInLog}
 	e := entry{what: another, data: update}
 	kind := acp.UpdateKind(update)
 	switch {
@@ -562,15 +579,15 @@ func Bounded(update []byte, max int) []byte {
 	case kind == acp.ToolCall || kind == acp.ToolCallUpdate:
 		e.what = aCall
 	}
+	if e.what == aText {
+		e.chunk = e.chunk.bare()
+	}
 	r.shorten(&e)
 	var short []byte
 	if e.what == aCall {
-		short = e.callFrame()
-		if kind == acp.ToolCallUpdate {
-			short = acp.Set(short, "sessionUpdate", acp.String(kind))
-		}
+		short = e.shortened(e.data, r.kept)
 	} else {
-		short = e.frames(nil)[0]
+		short = e.frames(nil, r.kept)[0]
 	}
 	if len(short) <= max && e.what != another {
 		return short

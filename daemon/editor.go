@@ -1,0 +1,218 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/hermesd/hermesd/daemon/session"
+	"github.com/hermesd/hermesd/transport"
+	"github.com/hermesd/hermesd/transport/acp"
+	"github.com/hermesd/hermesd/transport/jsonrpc"
+	"github.com/hermesd/hermesd/transport/link"
+)
+
+// editor is one connection: an editor, a command, or anything else that speaks
+// ACP as a client.
+type editor struct {
+	d     *Daemon
+	conn  *transport.Conn
+	peer  *jsonrpc.Peer
+	hello link.Hello // ID names the connection
+	log   zerolog.Logger
+	since time.Time
+
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	pumps  sync.WaitGroup
+
+	// init is written by the reader once and read by everybody after it.
+	mu    sync.Mutex
+	init  *acp.Initialize
+	open  map[session.ID]*attachment
+	quick int           // requests in flight that can be answered without waiting for a turn
+	idle  chan struct{} // closed when quick falls to 0 and somebody waits for it
+}
+
+// meet reads what a connection says first and makes an editor of it. A hello
+// is answered with a welcome; anything else is a plain ACP client.
+func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
+	_ = c.SetReadDeadline(time.Now().Add(d.cfg.Limits.FirstFrame)) // a pipe has none and needs none
+	hello, said, rest, err := link.ReadHello(c)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	if said {
+		w := link.Welcome{Link: link.Agree(hello.Link), Version: d.cfg.Version, PID: pid, Epoch: d.store.Epoch()}
+		if !d.agents.Has(hello.Agent) {
+			w.Error = "there is no agent named " + hello.Agent + ": see `hermesd agents list`"
+		}
+		if _, err := c.Write(w.Line()); err != nil {
+			return nil, err
+		}
+		if w.Error != "" {
+			return nil, errors.New(w.Error)
+		}
+	} else {
+		hello = link.Hello{ID: link.NewID()}
+	}
+	e := &editor{d: d, conn: c, hello: hello, since: time.Now(), open: make(map[session.ID]*attachment)}
+	e.log = d.cfg.Log.With().Str("conn", e.hello.ID[:min(8, len(e.hello.ID))]).Int("pid", c.Principal.PID).Logger()
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.peer = jsonrpc.New(rest, c, jsonrpc.Options{
+		MaxLine: d.cfg.Limits.MaxLine, MaxQueue: d.cfg.Limits.HardQueue, MaxInFlight: d.cfg.Limits.MaxInFlight,
+		AnswerGarbage: true,
+		Notify:        e.notified, Admit: e.admit, Unclaimed: e.replied,
+		Garbage: func(line []byte, err error) { e.log.Debug().Err(err).Int("bytes", len(line)).Msg("line refused") },
+	})
+	return e, nil
+}
+
+// serve runs until the connection ends.
+func (e *editor) serve() {
+	if !e.d.join(e) {
+		e.conn.Close()
+		return
+	}
+	defer e.d.part(e)
+	e.log.Debug().Msg("connected")
+	e.peer.Start()
+	select {
+	case <-e.peer.EOF():
+		e.leave()
+	case <-e.peer.Done():
+	}
+	e.cancel()
+	err := e.peer.Wait()
+	e.mu.Lock()
+	open := make([]*attachment, 0, len(e.open))
+	for _, a := range e.open {
+		open = append(open, a)
+	}
+	e.mu.Unlock()
+	for _, a := range open {
+		a.session.Detach(e.Conn())
+	}
+	e.pumps.Wait()
+	e.log.Debug().AnErr("reason", err).Msg("disconnected")
+}
+
+// leave is what happens when the editor has closed its end: what can be
+// answered at once still is, a running turn is not waited for.
+func (e *editor) leave() {
+	ctx, cancel := context.WithTimeout(e.ctx, e.d.cfg.Limits.Leave)
+	defer cancel()
+	e.mu.Lock()
+	var idle chan struct{}
+	if e.quick > 0 {
+		e.idle = make(chan struct{})
+		idle = e.idle
+	}
+	e.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-e.peer.Done():
+		case <-ctx.Done():
+		}
+	}
+	e.hangUp(ctx)
+}
+
+// hangUp closes the connection when what is queued has been written.
+func (e *editor) hangUp(ctx context.Context) {
+	_ = e.peer.Drain(ctx)
+	e.peer.Close(io.EOF)
+}
+
+// Conn, CanReadFiles, CanWriteFiles and Call make editor a session.Editor.
+
+func (e *editor) Conn() string { return e.hello.ID }
+
+func (e *editor) CanReadFiles() bool { return e.caps().FSRead }
+
+func (e *editor) CanWriteFiles() bool { return e.caps().FSWrite }
+
+func (e *editor) Call(ctx context.Context, id, method string, params any) (json.RawMessage, error) {
+	return e.peer.Call(ctx, id, method, params)
+}
+
+func (e *editor) caps() acp.ClientCaps {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.init == nil {
+		return acp.ClientCaps{}
+	}
+	return e.init.Caps
+}
+
+// origin says that a line of this connection caused an event.
+func (e *editor) origin(line uint64, request json.RawMessage) session.Origin {
+	o := session.Origin{Conn: e.hello.ID, Line: line, Request: request, UID: e.conn.Principal.UID, PID: e.conn.Principal.PID}
+	e.mu.Lock()
+	if e.init != nil {
+		o.Client = e.init.ClientInfo.Name
+	}
+	e.mu.Unlock()
+	return o
+}
+
+// attachment gives the connection's attachment to a session, nil if it has
+// none.
+func (e *editor) attachment(id string) *attachment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.open[session.ID(id)]
+}
+
+// attach gives the attachment to s, made anew if there is none or the old one
+// is closing.
+func (e *editor) attach(s *session.Session) *attachment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.open[s.ID()]
+	if old != nil && !old.closing.Load() && old.session == s {
+		return old
+	}
+	a := newAttachment(e, s)
+	e.open[s.ID()] = a
+	e.pumps.Go(func() {
+		if old != nil {
+			<-old.done
+		}
+		a.pump()
+		e.mu.Lock()
+		if e.open[s.ID()] == a {
+			delete(e.open, s.ID())
+		}
+		e.mu.Unlock()
+	})
+	return a
+}
+
+// began and finished count the requests that do not wait for a turn.
+func (e *editor) began() {
+	e.mu.Lock()
+	e.quick++
+	e.mu.Unlock()
+}
+
+func (e *editor) finished() {
+	e.mu.Lock()
+	e.quick--
+	if e.quick == 0 && e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+	e.mu.Unlock()
+}
+
+// send puts lines on the connection's queue. A failure is the end of the
+// connection, which everybody hears of by other ways.
+func (e *editor) send(lines ...[]byte) { _ = e.peer.Enqueue(lines...) }

@@ -1,0 +1,501 @@
+package daemon
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermesd/hermesd/daemon/session"
+	"github.com/hermesd/hermesd/transport/acp"
+	"github.com/hermesd/hermesd/transport/jsonrpc"
+)
+
+const pageSize = 50 // sessions of one session/list answer
+
+// admit takes a request in wire order. What it posts to a session here, the
+// session hears in that order; the handler it returns only waits.
+func (e *editor) admit(r *jsonrpc.Request) jsonrpc.Handler {
+	if r.Method == "initialize" {
+		res, err := e.initialize(r.Params)
+		return done(res, err)
+	}
+	e.mu.Lock()
+	ready := e.init != nil
+	e.mu.Unlock()
+	if !ready {
+		return done(nil, &jsonrpc.Error{Code: session.CodeInvalid, Message: "send initialize first"})
+	}
+	switch r.Method {
+	case "session/prompt":
+		return e.prompt(r)
+	case "session/load":
+		return e.quickly(e.load(r, acp.ParseLoad, true))
+	case "session/resume":
+		return e.quickly(e.load(r, acp.ParseResume, false))
+	case "session/close":
+		return e.close(r)
+	case "session/set_mode":
+		return e.quickly(e.setMode(r))
+	case "session/set_config_option":
+		return e.quickly(e.setOption(r))
+	case "session/new":
+		return e.quickly(e.newSession(r))
+	case "session/fork":
+		return e.quickly(e.fork(r))
+	case "session/list":
+		return e.quickly(e.list(r))
+	case "session/delete":
+		return e.quickly(e.delete(r))
+	case "authenticate":
+		return e.quickly(e.authenticate(r))
+	}
+	if h := e.admin(r); h != nil {
+		return h
+	}
+	return nil
+}
+
+// quickly counts a handler among those that are answered before a connection
+// is closed.
+func (e *editor) quickly(h jsonrpc.Handler) jsonrpc.Handler {
+	e.began()
+	return func(ctx context.Context) (any, error) {
+		defer e.finished()
+		return h(ctx)
+	}
+}
+
+func done(res any, err error) jsonrpc.Handler {
+	return func(context.Context) (any, error) { return res, err }
+}
+
+// fail is the handler of a request that is refused.
+func fail(err error, id session.ID) jsonrpc.Handler { return done(nil, wire(err, id)) }
+
+// wire is err as it goes out. It is the one table of error codes.
+func wire(err error, id session.ID) error {
+	var param *acp.ParamError
+	var ours *session.Error
+	var sent *jsonrpc.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &param):
+		return &jsonrpc.Error{Code: session.CodeParams, Message: param.Error()}
+	case errors.As(err, &ours):
+		return &jsonrpc.Error{Code: ours.Code, Message: oneLine(ours.Message), Data: ours.Data}
+	case errors.As(err, &sent):
+		return sent
+	case errors.Is(err, session.ErrNotFound), errors.Is(err, errPumpDone):
+		return &jsonrpc.Error{Code: session.CodeNotFound, Message: "no such session is open here: " + shown(string(id)), Data: raw(map[string]any{"sessionId": id})}
+	case errors.Is(err, context.Canceled):
+		return &jsonrpc.Error{Code: session.CodeCancelled, Message: "request cancelled"}
+	}
+	return &jsonrpc.Error{Code: session.CodeInternal, Message: oneLine(err.Error())}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// shown is an id of a peer as it may stand in a message.
+func shown(id string) string {
+	if len(id) > 80 {
+		id = id[:80] + "…"
+	}
+	return strconv.Quote(id)
+}
+
+func (e *editor) initialize(params json.RawMessage) (any, error) {
+	p, err := acp.ParseInitialize(params)
+	if err != nil {
+		return nil, wire(err, "")
+	}
+	e.mu.Lock()
+	again := e.init != nil
+	if !again {
+		e.init = &p
+	}
+	e.mu.Unlock()
+	if again {
+		return nil, &jsonrpc.Error{Code: session.CodeInvalid, Message: "this connection is initialized already"}
+	}
+	e.log.Debug().Str("client", p.ClientInfo.Name).Str("version", p.ClientInfo.Version).Msg("initialized")
+	return acp.InitializeResult(1, acp.Implementation{Name: "hermesd", Title: "hermesd", Version: e.d.cfg.Version}, agentCaps, nil, p.Caps,
+		acp.HermesMeta(raw(map[string]any{"epoch": e.d.store.Epoch()}))), nil
+}
+
+// agentCaps is what the daemon delivers whatever agent a session has.
+var agentCaps = acp.AgentCaps{
+	Load: true, Image: true, EmbeddedContext: true,
+	List: true, Resume: true, Close: true, Delete: true, Fork: true, AdditionalDirs: true,
+}
+
+func (e *editor) authenticate(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseAuthenticate(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	return fail(&session.Error{Code: session.CodeParams, Message: "methodId " + shown(p.MethodID) + " was not offered: there is nothing to log in to"}, "")
+}
+
+// notified takes a notification in wire order.
+func (e *editor) notified(method string, params json.RawMessage, line uint64) {
+	e.mu.Lock()
+	ready := e.init != nil
+	e.mu.Unlock()
+	if !ready {
+		return
+	}
+	switch method {
+	case "session/cancel":
+		p, err := acp.ParseCancel(params)
+		if err != nil {
+			e.log.Debug().Err(err).Msg("session/cancel ignored")
+			return
+		}
+		if a := e.attachment(p.SessionID); a != nil {
+			a.session.Cancel(e.Conn(), session.Seq(a.passed.Load()))
+		}
+	case "$/cancel_request":
+		p, err := acp.ParseCancelRequest(params)
+		if err != nil {
+			return
+		}
+		for _, a := range e.attachments() {
+			if a.isPrompt(string(p.RequestID)) {
+				a.session.CancelPrompt(e.Conn(), p.RequestID)
+				return
+			}
+		}
+		e.peer.CancelRequest(p.RequestID)
+	}
+}
+
+func (e *editor) attachments() []*attachment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]*attachment, 0, len(e.open))
+	for _, a := range e.open {
+		all = append(all, a)
+	}
+	return all
+}
+
+func (e *editor) prompt(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParsePrompt(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	a := e.attachment(p.SessionID)
+	if a == nil || a.closing.Load() {
+		return fail(session.ErrNotFound, session.ID(p.SessionID))
+	}
+	w := a.expectPrompt(r)
+	a.session.Prompt(e.origin(r.Line, r.ID), p.Content, p.Meta, func(err error) { a.refuse(w, wire(err, a.session.ID())) })
+	return a.waiter(w)
+}
+
+// waiter is the handler that waits for a's answer to w.
+func (a *attachment) waiter(w *waiting) jsonrpc.Handler {
+	return func(ctx context.Context) (any, error) {
+		res, err := w.wait(ctx)
+		a.forget(w)
+		return res, err
+	}
+}
+
+// load is session/load and session/resume.
+func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.SessionSetup, error), replay bool) jsonrpc.Handler {
+	p, err := parse(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	id := session.ID(p.SessionID)
+	meta, ok := e.d.store.Lookup(id)
+	if !ok {
+		return fail(session.ErrNotFound, id)
+	}
+	if !sameDir(meta.Cwd, p.Cwd) {
+		return fail(&session.Error{Code: session.CodeParams, Message: "cwd: this session belongs to " + meta.Cwd + ", not to " + oneLine(p.Cwd)}, id)
+	}
+	s, err := e.d.reg.get(id)
+	if err != nil {
+		return fail(err, id)
+	}
+	a := e.attach(s)
+	w := a.expect(r)
+	kept := false
+	if p.DirsGiven || p.ServersGiven {
+		dirs, servers := p.Dirs, p.MCPServers
+		if !p.ServersGiven {
+			servers = meta.MCPServers
+		}
+		s.SetRoots(e.origin(r.Line, r.ID), dirs, servers, func(k bool) { kept = k })
+	}
+	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
+		res := acp.SessionResult("", snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, kept, nil))
+		a.later(todo{at: snap.At, cursor: c, do: func(ctx context.Context) {
+			if replay {
+				a.catchUp(ctx, w, snap, res)
+			} else {
+				a.present(w, snap, res)
+			}
+		}})
+	}, func(err error) {
+		a.refuse(w, wire(err, id))
+		a.abandon()
+	})
+	return a.waiter(w)
+}
+
+// sessionMeta is what `_meta` says of a session besides the protocol's words.
+func sessionMeta(m session.Meta, kept bool, warnings []string) json.RawMessage {
+	h := map[string]any{"agent": m.Agent}
+	if m.Parent != "" {
+		h["sessionProvenance"] = map[string]any{"parent": m.Parent, "forkedAt": m.ForkedAt}
+	}
+	if kept {
+		warnings = append(warnings, "the session keeps its own mcpServers and additionalDirectories: it is in use")
+	}
+	if len(warnings) > 0 {
+		h["warnings"] = warnings
+	}
+	return acp.HermesMeta(raw(h))
+}
+
+// sameDir says whether two absolute paths name the same directory, also
+// through links if both are there.
+func sameDir(a, b string) bool {
+	if acp.SamePath(runtime.GOOS, a, b) {
+		return true
+	}
+	x, err1 := filepath.EvalSymlinks(a)
+	y, err2 := filepath.EvalSymlinks(b)
+	return err1 == nil && err2 == nil && acp.SamePath(runtime.GOOS, x, y)
+}
+
+func checkDir(cwd string) error {
+	info, err := os.Stat(cwd)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &acp.ParamError{Path: "cwd", Message: "there is no directory " + oneLine(cwd)}
+	case err != nil:
+		return &acp.ParamError{Path: "cwd", Message: oneLine(err.Error())}
+	case !info.IsDir():
+		return &acp.ParamError{Path: "cwd", Message: oneLine(cwd) + " is not a directory"}
+	}
+	return nil
+}
+
+func (e *editor) newSession(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseNewSession(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	return func(ctx context.Context) (any, error) {
+		if err := checkDir(p.Cwd); err != nil {
+			return nil, wire(err, "")
+		}
+		meta := newMeta(time.Now())
+		meta.Cwd, meta.Dirs, meta.MCPServers = p.Cwd, p.Dirs, p.MCPServers
+		meta.Agent = p.Agent
+		if meta.Agent == "" {
+			meta.Agent = e.hello.Agent
+		}
+		if meta.Agent == "" {
+			meta.Agent = e.d.agents.Default()
+		}
+		if !e.d.agents.Has(meta.Agent) {
+			return nil, wire(&session.Error{Code: session.CodeParams, Message: "_meta.hermes.agent: there is no agent named " + shown(meta.Agent)}, "")
+		}
+		s, err := e.d.reg.create(ctx, meta, e.origin(r.Line, r.ID))
+		if err != nil {
+			return nil, wire(err, "")
+		}
+		return e.enter(ctx, r, s, serverWarning(p.Servers))
+	}
+}
+
+// serverWarning says plainly what is not done with MCP servers.
+func serverWarning(servers []acp.MCPServer) []string {
+	if len(servers) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d MCP servers are remembered but not started: this agent cannot use them yet", len(servers))}
+}
+
+// enter attaches the connection to a session that was made for it, and gives
+// the answer to session/new or session/fork.
+func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Session, warnings []string) (any, error) {
+	a := e.attach(s)
+	w := a.expect(r)
+	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
+		res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false, warnings))
+		a.later(todo{at: snap.At, cursor: c, do: func(context.Context) { a.present(w, snap, res) }})
+	}, func(err error) {
+		a.refuse(w, wire(err, s.ID()))
+		a.abandon()
+	})
+	return a.waiter(w)(ctx)
+}
+
+func (e *editor) fork(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseFork(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	id := session.ID(p.SessionID)
+	return func(ctx context.Context) (any, error) {
+		old, ok := e.d.store.Lookup(id)
+		if !ok {
+			return nil, wire(session.ErrNotFound, id)
+		}
+		if err := checkDir(p.Cwd); err != nil {
+			return nil, wire(err, id)
+		}
+		src, err := e.d.reg.get(id)
+		if err != nil {
+			return nil, wire(err, id)
+		}
+		meta := newMeta(time.Now())
+		meta.Cwd, meta.Title, meta.Turns = p.Cwd, old.Title, old.Turns
+		meta.Dirs, meta.MCPServers = old.Dirs, old.MCPServers
+		if p.DirsGiven {
+			meta.Dirs = p.Dirs
+		}
+		if p.ServersGiven {
+			meta.MCPServers = p.MCPServers
+		}
+		s, err := e.d.reg.fork(ctx, src, meta, e.origin(r.Line, r.ID))
+		if err != nil {
+			return nil, wire(err, id)
+		}
+		return e.enter(ctx, r, s, serverWarning(p.Servers))
+	}
+}
+
+func (e *editor) close(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseClose(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	a := e.attachment(p.SessionID)
+	if a == nil || a.closing.Load() {
+		return fail(session.ErrNotFound, session.ID(p.SessionID))
+	}
+	w := a.expect(r)
+	a.closing.Store(true)
+	a.session.Close(e.origin(r.Line, r.ID), func(err error) { a.refuse(w, wire(err, a.session.ID())) })
+	return e.quickly(a.waiter(w))
+}
+
+func (e *editor) setMode(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseSetMode(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	return e.set(r, p.SessionID, session.Change{Mode: p.ModeID}, func(session.Settings) any { return acp.EmptyResult() })
+}
+
+func (e *editor) setOption(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseSetConfigOption(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	return e.set(r, p.SessionID, session.Change{Option: p.ConfigID, Value: p.Value}, func(now session.Settings) any {
+		return acp.ConfigOptionsResult(acp.FilterOptions(now.Options, e.caps()))
+	})
+}
+
+func (e *editor) set(r *jsonrpc.Request, id string, c session.Change, result func(session.Settings) any) jsonrpc.Handler {
+	a := e.attachment(id)
+	if a == nil || a.closing.Load() {
+		return fail(session.ErrNotFound, session.ID(id))
+	}
+	w := a.expect(r)
+	w.result = result
+	a.session.Set(e.origin(r.Line, r.ID), c, func(err error) { a.refuse(w, wire(err, a.session.ID())) })
+	return a.waiter(w)
+}
+
+func (e *editor) delete(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseDelete(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	return func(ctx context.Context) (any, error) {
+		if err := e.d.reg.delete(context.WithoutCancel(ctx), session.ID(p.SessionID), e.origin(r.Line, r.ID)); err != nil {
+			return nil, wire(err, session.ID(p.SessionID))
+		}
+		return acp.EmptyResult(), nil
+	}
+}
+
+func (e *editor) list(r *jsonrpc.Request) jsonrpc.Handler {
+	p, err := acp.ParseList(r.Params)
+	if err != nil {
+		return fail(err, "")
+	}
+	return func(context.Context) (any, error) {
+		after, err := parseCursor(p.Cursor)
+		if err != nil {
+			return nil, wire(err, "")
+		}
+		var entries []acp.SessionEntry
+		next := ""
+		for _, m := range e.d.store.List() {
+			if e.hello.Agent != "" && m.Agent != e.hello.Agent || p.Cwd != "" && !acp.SamePath(runtime.GOOS, m.Cwd, p.Cwd) || !after.before(m) {
+				continue
+			}
+			if len(entries) == pageSize {
+				next = cursorOf(entries[pageSize-1])
+				break
+			}
+			entries = append(entries, acp.SessionEntry{ID: string(m.ID), Cwd: m.Cwd, Dirs: m.Dirs, Title: m.Title, Updated: m.Updated, Meta: sessionMeta(m, false, nil)})
+		}
+		return acp.ListResult(entries, next), nil
+	}
+}
+
+// place is a position in the list of sessions, newest first.
+type place struct {
+	updated int64 // Unix nanoseconds; 0 is the beginning
+	id      session.ID
+}
+
+// before says whether m comes after the place in the list.
+func (p place) before(m session.Meta) bool {
+	t := m.Updated.UnixNano()
+	return p.updated == 0 || t < p.updated || t == p.updated && m.ID < p.id
+}
+
+func cursorOf(last acp.SessionEntry) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "1 %d %s", last.Updated.UnixNano(), last.ID))
+}
+
+func parseCursor(c string) (p place, err error) {
+	if c == "" {
+		return p, nil
+	}
+	bad := &acp.ParamError{Path: "cursor", Message: "not one that session/list gave: start again without"}
+	b, err := base64.RawURLEncoding.DecodeString(c)
+	if err != nil {
+		return p, bad
+	}
+	f := strings.Fields(string(b))
+	if len(f) != 3 || f[0] != "1" {
+		return p, bad
+	}
+	n, err := strconv.ParseInt(f[1], 10, 64)
+	if err != nil || n == 0 {
+		return p, bad
+	}
+	return place{n, session.ID(f[2])}, nil
+}

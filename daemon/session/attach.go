@@ -1,0 +1,102 @@
+package session
+
+import "fmt"
+
+// attached is one connection, as the session's goroutine knows it.
+type attached struct {
+	editor Editor
+	mute   bool // it answered a question with "method not found"
+}
+
+// Snapshot is what a session is at one point of its published log: what an
+// editor that attaches there has to be told besides the events that follow.
+type Snapshot struct {
+	At        Seq // last event it contains
+	Meta      Meta
+	Settings  Settings
+	Questions []OpenQuestion
+	Calls     [][]byte // open tool calls as complete tool_call updates
+	Commands  []byte   // available_commands_update, nil if none
+	Info      []byte   // session_info_update with the title, nil if none
+	Turn      *Running // nil when idle
+	Queue     []Queued
+	Editors   int // attached connections, this one included
+	Live      bool
+}
+
+// Attach adds an editor to those who may answer and be asked. ready gets the
+// snapshot and a cursor that stands at it. An editor that is attached already
+// is attached anew.
+func (s *Session) Attach(e Editor, ready func(Snapshot, *Cursor), fail func(error)) {
+	s.post(func() {
+		if s.decided.Deleted {
+			fail(ErrNotFound)
+			return
+		}
+		conn := e.Conn()
+		if s.editors[conn] == nil {
+			if len(s.editors) >= s.cfg.MaxEditors {
+				fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already", s.cfg.MaxEditors)})
+				return
+			}
+			s.editors[conn] = &attached{editor: e}
+		}
+		for _, q := range s.asked {
+			delete(q.abstained, conn) // it is asked again
+		}
+		s.moved()
+		snap := s.snapshot()
+		ready(snap, &Cursor{s: s, pos: snap.At})
+	}, fail)
+}
+
+// Detach removes a connection that has gone. It cancels nothing.
+func (s *Session) Detach(conn string) {
+	s.post(func() { s.detach(conn) }, nil)
+}
+
+func (s *Session) detach(conn string) {
+	if s.editors[conn] == nil {
+		return
+	}
+	delete(s.editors, conn)
+	s.moved()
+	for _, q := range s.asked {
+		delete(q.shown, conn)
+		delete(q.later, conn)
+		if len(q.shown) == 0 {
+			stopLimit(q) // nobody has it before him: it waits again
+		}
+	}
+	s.weighAll()
+}
+
+func (s *Session) others(conn string) int {
+	n := len(s.editors)
+	if s.editors[conn] != nil {
+		n--
+	}
+	return n
+}
+
+// Snapshot gives the present state without attaching.
+func (s *Session) Snapshot(got func(Snapshot), fail func(error)) {
+	s.post(func() { got(s.snapshot()) }, fail)
+}
+
+func (s *Session) snapshot() Snapshot {
+	st := &s.seen
+	snap := Snapshot{
+		At: st.Head, Meta: st.Meta, Settings: st.Settings,
+		Questions: append([]OpenQuestion(nil), st.Questions...),
+		Calls:     st.Calls.Open(),
+		Commands:  st.Commands, Info: st.Info,
+		Queue:   append([]Queued(nil), st.Queue...),
+		Editors: len(s.editors), Live: true,
+	}
+	if st.Turn != nil {
+		t := *st.Turn
+		snap.Turn = &t
+	}
+	return snap
+}

@@ -1,0 +1,92 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+)
+
+// ReadTextFile asks the editor whose prompt is running.
+func (h *host) ReadTextFile(ctx context.Context, path string) (string, error) {
+	e, id, err := h.prompter(ctx, Editor.CanReadFiles)
+	if err != nil {
+		return "", err
+	}
+	raw, err := e.Call(ctx, id, "fs/read_text_file", map[string]any{"sessionId": h.s.id, "path": path})
+	if err != nil {
+		return "", err
+	}
+	var res struct {
+		Content *string `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &res); err != nil || res.Content == nil {
+		return "", fmt.Errorf("the editor's answer for %s has no content", path)
+	}
+	return *res.Content, nil
+}
+
+// WriteTextFile writes through the editor whose prompt is running.
+func (h *host) WriteTextFile(ctx context.Context, path, content string) error {
+	e, id, err := h.prompter(ctx, Editor.CanWriteFiles)
+	if err != nil {
+		return err
+	}
+	_, err = e.Call(ctx, id, "fs/write_text_file", map[string]any{"sessionId": h.s.id, "path": path, "content": content})
+	return err
+}
+
+// prompter finds the editor that prompted, if it is attached and able, and an
+// id for a request to it that names session and turn and is never used again,
+// also not by a later life of the daemon.
+func (h *host) prompter(ctx context.Context, able func(Editor) bool) (Editor, string, error) {
+	type found struct {
+		e    Editor
+		turn Seq
+	}
+	got := make(chan found, 1)
+	h.s.post(func() {
+		var f found
+		if t := h.s.turn; t != nil && h.s.host == h {
+			if a := h.s.editors[t.origin.Conn]; a != nil && able(a.editor) {
+				f = found{a.editor, t.prompt}
+			}
+		}
+		got <- f
+	}, func(error) { got <- found{} })
+	select {
+	case f := <-got:
+		if f.e == nil {
+			return nil, "", ErrNoEditor
+		}
+		return f.e, fmt.Sprintf("%s:%d:%s", h.s.id, f.turn, rand.Text()), nil
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+}
+
+// Replay gives the published log from its beginning.
+func (h *host) Replay(ctx context.Context, yield func(Record) error) error {
+	return h.s.Read(ctx, 1, h.s.tail.headNow(), yield)
+}
+
+// Read gives the records of published events from one Seq to another. It may
+// be called from any goroutine.
+func (s *Session) Read(ctx context.Context, from, to Seq, yield func(Record) error) error {
+	for from <= to {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		recs, err := s.read(from, to, pageBytes)
+		if err != nil {
+			return err
+		}
+		for _, r := range recs {
+			if err := yield(r); err != nil {
+				return err
+			}
+		}
+		from = recs[len(recs)-1].Last + 1
+	}
+	return nil
+}

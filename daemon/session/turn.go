@@ -1,0 +1,305 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// turn is the one that runs, as the session's goroutine knows it.
+type turn struct {
+	prompt    Seq
+	origin    Origin
+	started   Seq
+	cancel    context.CancelCauseFunc
+	cancelled bool
+	grace     *time.Timer
+	after     []func() // when its TurnEnded has been appended
+}
+
+// ErrCancelled is the cause of a turn's context when somebody cancelled it.
+var ErrCancelled = errors.New("cancelled")
+
+// Prompt admits a prompt: it is queued, in the log, and answered by the events
+// that end it. refuse is called instead if it cannot be taken.
+func (s *Session) Prompt(o Origin, blocks, meta json.RawMessage, refuse func(error)) {
+	s.post(func() {
+		switch {
+		case s.leaving:
+			refuse(&Error{Code: CodeInternal, Message: "the daemon is stopping: send the prompt again when it is back"})
+		case s.decided.Deleted:
+			refuse(ErrNotFound)
+		case s.storeErr.Load() != nil:
+			refuse(&Error{Code: CodeStoreReadOnly, Message: fmt.Sprintf("the session store cannot write (%v): free some space, then send the prompt again", s.storeErr.Load().err)})
+		case len(s.decided.Queue) >= s.cfg.MaxQueue:
+			refuse(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d prompts are waiting in this session already: wait for one to end or cancel some", s.cfg.MaxQueue)})
+		default:
+			s.append(KindPromptAdmitted, 0, encode(PromptAdmitted{Origin: o, Prompt: blocks, Meta: meta}))
+			s.blocks(s.head(), blocks, meta)
+			s.startNext()
+		}
+	}, refuse)
+}
+
+// blocks keeps the content of a queued prompt for its turn.
+func (s *Session) blocks(p Seq, blocks, meta json.RawMessage) {
+	if s.content == nil {
+		s.content = make(map[Seq]Turn)
+	}
+	t := Turn{Seq: p, Meta: meta}
+	if err := json.Unmarshal(blocks, &t.Blocks); err != nil {
+		s.warn("splitting a prompt", err)
+	}
+	s.content[p] = t
+}
+
+// startNext starts the first queued prompt if nothing stands before it: no
+// running turn and no setting that arrived earlier and is not done yet.
+func (s *Session) startNext() {
+	if s.turn != nil || len(s.decided.Queue) == 0 || s.waitsForAgent() || s.leaving || s.ended != nil {
+		return
+	}
+	q := s.decided.Queue[0]
+	s.append(KindTurnStarted, 0, encode(TurnStarted{Prompt: q.Seq}))
+	t := &turn{prompt: q.Seq, origin: q.Origin, started: s.head()}
+	s.turn = t
+	var ctx context.Context
+	ctx, t.cancel = context.WithCancelCause(s.ctx)
+	ask := s.content[q.Seq]
+	delete(s.content, q.Seq)
+	s.withAgent(func(err error) {
+		if s.turn != t {
+			return // given up meanwhile
+		}
+		if err != nil {
+			s.turnOver(t, TurnResult{}, err)
+			return
+		}
+		a := s.agent
+		s.wg.Go(func() {
+			res, err := prompt(ctx, a, ask)
+			s.post(func() { s.turnOver(t, res, err) }, nil)
+		})
+	})
+}
+
+// prompt runs the agent's turn; a panic of ours in an agent ends the turn, not
+// the daemon with everybody's sessions.
+func prompt(ctx context.Context, a Agent, ask Turn) (res TurnResult, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("the agent panicked: %v", x)
+		}
+	}()
+	return a.Prompt(ctx, ask)
+}
+
+// turnOver appends the end of t and starts what waits.
+func (s *Session) turnOver(t *turn, res TurnResult, err error) {
+	if s.turn != t {
+		return // freed before: the grace after a cancel had passed
+	}
+	s.turn = nil
+	t.cancel(nil)
+	if t.grace != nil {
+		t.grace.Stop()
+	}
+	s.closeQuestions(t.prompt, Cancelled)
+	end := TurnEnded{Prompt: t.prompt, StopReason: res.StopReason, Usage: res.Usage, Meta: res.Meta}
+	switch {
+	case t.cancelled:
+		end.StopReason = "cancelled"
+	case err != nil:
+		end = TurnEnded{Prompt: t.prompt, Error: wireError(err)}
+	case end.StopReason == "":
+		end.StopReason = "end_turn"
+	}
+	s.append(KindTurnEnded, 0, encode(end))
+	for _, do := range t.after {
+		do()
+	}
+	s.startNext()
+}
+
+// wireError is err as the editor gets it.
+func wireError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: err.Error()}
+}
+
+// cancelTurn asks the running turn to end. The agent has CancelGrace for it,
+// then the turn is freed and the agent given up.
+func (s *Session) cancelTurn() {
+	t := s.turn
+	if t == nil || t.cancelled {
+		return
+	}
+	t.cancelled = true
+	t.cancel(ErrCancelled)
+	s.closeQuestions(t.prompt, Cancelled)
+	t.grace = time.AfterFunc(s.cfg.CancelGrace, func() {
+		s.post(func() {
+			if s.turn == t {
+				s.giveUpAgent(fmt.Sprintf("did not end its turn within %s of the cancel", s.cfg.CancelGrace))
+				s.turnOver(t, TurnResult{}, nil)
+			}
+		}, nil)
+	})
+}
+
+// Cancel is session/cancel of a connection whose cursor has passed the event
+// passed.
+func (s *Session) Cancel(conn string, passed Seq) {
+	s.post(func() {
+		own := false
+		var mine []Seq
+		for _, q := range s.decided.Queue {
+			if q.Origin.Conn == conn {
+				mine = append(mine, q.Seq)
+			}
+		}
+		withdraw := func() { s.withdraw(mine, "cancelled", 0) }
+		if t := s.turn; t != nil {
+			own = t.origin.Conn == conn
+			if own || len(mine) == 0 && passed >= t.started {
+				// Queued prompts are answered after the one before them. They
+				// can't start: withdraw comes before startNext in turnOver.
+				t.after = append(t.after, withdraw)
+				s.cancelTurn()
+				return
+			}
+		}
+		withdraw()
+	}, nil)
+}
+
+// CancelPrompt is $/cancel_request for the prompt that request of conn made.
+func (s *Session) CancelPrompt(conn string, request json.RawMessage) {
+	s.post(func() {
+		if t := s.turn; t != nil && t.origin.Conn == conn && string(t.origin.Request) == string(request) {
+			s.cancelTurn()
+			return
+		}
+		for _, q := range s.decided.Queue {
+			if q.Origin.Conn == conn && string(q.Origin.Request) == string(request) {
+				s.withdraw([]Seq{q.Seq}, "request cancelled", CodeCancelled)
+				return
+			}
+		}
+	}, nil)
+}
+
+// withdraw takes queued prompts back.
+func (s *Session) withdraw(prompts []Seq, why string, code int) {
+	for _, p := range prompts {
+		for _, q := range s.decided.Queue {
+			if q.Seq == p {
+				delete(s.content, p)
+				s.append(KindPromptWithdrawn, 0, encode(PromptWithdrawn{Prompt: p, Reason: why, Code: code}))
+				break
+			}
+		}
+	}
+}
+
+// withdrawOf takes back all queued prompts of a connection, or of all if conn
+// is empty.
+func (s *Session) withdrawOf(conn, why string, code int) {
+	var mine []Seq
+	for _, q := range s.decided.Queue {
+		if conn == "" || q.Origin.Conn == conn {
+			mine = append(mine, q.Seq)
+		}
+	}
+	s.withdraw(mine, why, code)
+}
+
+// Close is session/close of one connection: its queued prompts are taken back,
+// and the turn ends only if nobody else is attached and this connection
+// started it. The Detached event ends the connection's reading.
+func (s *Session) Close(o Origin, fail func(error)) {
+	s.post(func() {
+		s.withdrawOf(o.Conn, "session closed", 0)
+		leave := func() {
+			s.append(KindDetached, 0, encode(Detached{Origin: o}))
+			s.detach(o.Conn)
+		}
+		if s.turn != nil && s.turn.origin.Conn == o.Conn && s.others(o.Conn) == 0 {
+			s.turn.after = append(s.turn.after, leave)
+			s.cancelTurn()
+			return
+		}
+		leave()
+	}, fail)
+}
+
+// Delete ends the session for good: turn and queue are cancelled, every
+// attached editor is told by the Deleted event, and the log is removed. done is
+// called when that is durable; it may run on any goroutine.
+func (s *Session) Delete(o Origin, done func(error)) {
+	s.post(func() {
+		s.leaving = true
+		s.withdrawOf("", "session deleted", 0)
+		finish := func() {
+			if s.decided.Deleted {
+				s.deleted = append(s.deleted, done)
+				return
+			}
+			s.append(KindDeleted, 0, encode(Deleted{Origin: o}))
+			s.deleted = append(s.deleted, done)
+			s.whenPublished(s.head(), func() { s.end(ErrNotFound) })
+		}
+		if s.turn != nil {
+			s.turn.after = append(s.turn.after, finish)
+			s.cancelTurn()
+			return
+		}
+		finish()
+	}, func(err error) {
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+		done(err)
+	})
+}
+
+// Stop ends turn and queue and leaves memory: the planned end of the daemon.
+// Wait for Done.
+func (s *Session) Stop() {
+	s.post(func() {
+		s.leaving = true
+		s.withdrawOf("", "the daemon was stopped", 0)
+		finish := func() {
+			s.whenPublished(s.head(), func() { s.end(ErrClosed) })
+		}
+		if s.turn != nil {
+			s.turn.after = append(s.turn.after, finish)
+			s.cancelTurn()
+			return
+		}
+		finish()
+	}, nil)
+}
+
+// recover closes what was open when the daemon died: nothing of it runs any
+// more, and what it did is unknown. It is never run again.
+func (s *Session) recover() {
+	if s.decided.Turn == nil && len(s.decided.Queue) == 0 && len(s.decided.Questions) == 0 {
+		return
+	}
+	for _, u := range s.seen.Calls.Fail("Interrupted: the daemon ended while this ran. What it did is unknown: look before you repeat it.", "unknown") {
+		s.append(KindUpdate, 1, u)
+	}
+	for _, q := range append([]OpenQuestion(nil), s.decided.Questions...) {
+		s.append(KindQuestionAnswered, 0, encode(QuestionAnswered{Question: q.Seq, Outcome: Interrupted}))
+	}
+	if t := s.decided.Turn; t != nil {
+		s.append(KindTurnEnded, 0, encode(TurnEnded{Prompt: t.Prompt, Error: &Error{Code: CodeInterrupted, Message: "interrupted: the daemon ended during this turn; what was under way is unknown"}}))
+	}
+	s.withdrawOf("", "interrupted: the daemon ended before this prompt ran", CodeInterrupted)
+}
