@@ -87,7 +87,7 @@ type Agent struct {
 
 // Listen is one place where connections are accepted.
 type Listen struct {
-	// Address is "unix" for the default socket, or "unix:///absolute/path".
+	// Address is what transport.ParseAddress reads: "unix" is the default socket.
 	Address string `toml:"address"`
 }
 

@@ -191,7 +191,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"name of an agent": {"[agents.\"a b\"]\ncommand = [\"x\"]\n",
 			`c.toml:1: agents."a b": a name of an agent has letters, digits, "-", "_" and ".", begins with a letter or digit and has at most 64 characters`},
 		"listen": {"[[listen]]\naddress = \"unix://relative\"\n",
-			`c.toml:2: listen.address: "unix://relative" is not allowed; choose "unix" (the default socket) or "unix:///absolute/path"`},
+			`c.toml:2: listen.address: address "unix://relative": write unix, or unix: with the whole path of a socket`},
 		"syntax": {"[log]\nlevel = \n",
 			"c.toml:2: log.level: expected value but found '\\n' instead"},
 		"duplicate key": {"default_agent = \"hermes\"\ndefault_agent = \"hermes\"\n",

@@ -1,13 +1,14 @@
 package configs
 
 import (
-	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/hermesd/hermesd/transport"
 )
 
 // agentName is what may name an agent: it stands in flags, paths and logs.
@@ -122,9 +123,8 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		bad(toml.Key{"listen"}, "is empty; remove it to listen on the default socket")
 	}
 	for _, l := range c.Listen {
-		path, isPath := strings.CutPrefix(l.Address, "unix://")
-		if l.Address != "unix" && (!isPath || !filepath.IsAbs(path)) {
-			bad(toml.Key{"listen", "address"}, "%q is not allowed; choose \"unix\" (the default socket) or \"unix:///absolute/path\"", l.Address)
+		if _, err := transport.ParseAddress(l.Address); err != nil {
+			bad(toml.Key{"listen", "address"}, "%v", err)
 		}
 	}
 	return errs
