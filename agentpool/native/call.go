@@ -1,0 +1,248 @@
+package native
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/agentpool/native/tool"
+	"github.com/hermesd/hermesd/daemon/session"
+)
+
+const (
+	maxRawInput = 64 << 10 // bytes of arguments an editor is shown as they are
+
+	stoppedNote = "stopped: the turn was cancelled before this was done"
+)
+
+// call is one use of a tool, from its announcement to its end.
+type call struct {
+	llm.ToolCall
+	tool   tool.Tool
+	action *tool.Action // nil: it cannot run, because of err
+	err    error
+	shown  []byte // the content an editor shows, encoded
+	ended  bool
+	start  time.Time
+}
+
+// runCalls announces the calls of one message, then takes them one after the
+// other. It returns a result for each of them, whatever happens; none is left
+// open. The error is ctx's, or one of the host.
+func (t *turn) runCalls(ctx context.Context, wanted []llm.ToolCall) (llm.Message, error) {
+	calls := make([]*call, len(wanted))
+	for i, w := range wanted {
+		calls[i] = &call{ToolCall: w, tool: t.tools.Find(w.Name), start: time.Now()}
+	}
+	var fault error
+	for _, c := range calls {
+		t.plan(ctx, c)
+		if fault = t.host.Update(ctx, encode(t.announcement(c))); fault != nil {
+			break
+		}
+	}
+	results := llm.Message{Role: llm.RoleTool}
+	for i, c := range calls {
+		var r tool.Result
+		err := fault
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			if i > 0 {
+				err = t.planAgain(ctx, c)
+			}
+			if err == nil {
+				r, err = t.runCall(ctx, c)
+			}
+		}
+		text, ferr := t.finish(ctx, c, r, err)
+		if ferr != nil && fault == nil {
+			fault = ferr
+		}
+		results.Parts = append(results.Parts, llm.Part{Result: &llm.ToolResult{CallID: c.ID, Name: c.Name, Text: text, Failed: err != nil || r.Failed}})
+	}
+	if ctx.Err() != nil {
+		return results, ctx.Err()
+	}
+	return results, fault
+}
+
+// plan asks the tool what the call would do.
+func (t *turn) plan(ctx context.Context, c *call) {
+	if c.tool == nil {
+		c.err = fmt.Errorf("there is no tool %q", c.Name)
+		return
+	}
+	c.action, c.err = c.tool.Plan(ctx, &t.env, c.Args)
+	if c.err != nil {
+		c.action = nil
+	}
+}
+
+// planAgain renews the plan of a call that stood behind others, which may have
+// changed what it starts from, and shows the new diff.
+func (t *turn) planAgain(ctx context.Context, c *call) error {
+	t.plan(ctx, c)
+	if c.action == nil {
+		return nil
+	}
+	content := encode(c.action.Content)
+	if bytes.Equal(content, c.shown) {
+		return nil
+	}
+	c.shown = content
+	return t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Content: c.action.Content, Locations: c.action.Locations}))
+}
+
+// announcement is the tool_call that tells of the call.
+func (t *turn) announcement(c *call) toolCall {
+	u := t.described(c)
+	u.SessionUpdate = "tool_call"
+	return u
+}
+
+// described is everything there is to say of a call that has not begun.
+func (t *turn) described(c *call) toolCall {
+	u := toolCall{ID: c.ID, Title: c.Name, Name: c.Name, Kind: "other", Status: "pending", RawInput: rawInput(c.Args)}
+	if c.tool != nil {
+		u.Kind = c.tool.Kind()
+	}
+	if c.action != nil {
+		u.Title, u.Locations, u.Content = c.action.Title, c.action.Locations, c.action.Content
+		c.shown = encode(c.action.Content)
+	}
+	return u
+}
+
+// rawInput shows arguments as they are unless they are huge: the diff shows
+// them too.
+func rawInput(args json.RawMessage) json.RawMessage {
+	switch {
+	case len(args) == 0:
+		return json.RawMessage("{}")
+	case !json.Valid(args):
+		return encode(string(args[:min(len(args), maxRawInput)]))
+	case len(args) <= maxRawInput:
+		return args
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(args, &fields) != nil {
+		return encode(fmt.Sprintf("%d bytes of arguments", len(args)))
+	}
+	for k, v := range fields {
+		if len(v) > 4<<10 {
+			fields[k] = encode(fmt.Sprintf("(%d bytes)", len(v)))
+		}
+	}
+	return encode(fields)
+}
+
+// runCall takes one call through permission, barrier and action.
+func (t *turn) runCall(ctx context.Context, c *call) (tool.Result, error) {
+	if c.err != nil {
+		return tool.Result{}, c.err
+	}
+	if err := t.permit(ctx, c); err != nil {
+		return tool.Result{}, err
+	}
+	if err := t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Status: "in_progress"})); err != nil {
+		return tool.Result{}, err
+	}
+	if n := c.action.Need.Class; n == tool.Editing || n == tool.Running {
+		// What was decided and is about to happen is on the disk before it does.
+		if err := t.host.Barrier(ctx); err != nil {
+			return tool.Result{}, fmt.Errorf("not done, because the session's log cannot be written: %w", err)
+		}
+	}
+	c.start = time.Now()
+	return c.action.Run(ctx, func(content []tool.Content) {
+		// A view that cannot be shown is no reason to end the call; the end of
+		// the call meets the same error.
+		_ = t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Content: content}))
+	})
+}
+
+// permit returns nil if the call may run. Otherwise the error says why, in
+// words for the model and the user.
+func (t *turn) permit(ctx context.Context, c *call) error {
+	need := c.action.Need
+	g := grantOf(need)
+	switch judge(t.currentMode(), need, t.grants[g]) {
+	case allow:
+		return nil
+	case refuse:
+		return fmt.Errorf("refused by hermesd in every mode: %s", need.Forbidden)
+	}
+	q := session.Question{ToolCall: encode(t.described(c)), Options: options(need)}
+	if need.Sensitive != "" {
+		q.Meta = encode(hermesMeta(map[string]any{"sensitive": need.Sensitive}))
+	}
+	answer, err := t.host.Ask(ctx, q)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("not done, because the question could not be put: %w", err)
+	case !answer.Allowed():
+		return errors.New(denial(answer))
+	}
+	if answer.Option.ID == allowAlways && need.Sensitive == "" {
+		t.grants[g] = true
+		if err := t.host.Record(ctx, encode(record{Grant: &g})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish ends a call in the eyes of the editor and returns what the model is
+// told.
+func (t *turn) finish(ctx context.Context, c *call, r tool.Result, err error) (string, error) {
+	u := toolCall{
+		SessionUpdate: "tool_call_update",
+		ID:            c.ID,
+		Status:        "completed",
+		Content:       r.Content,
+		RawOutput:     r.Raw,
+		Meta:          hermesMeta(map[string]any{"durationMs": time.Since(c.start).Milliseconds()}),
+	}
+	text := r.Text
+	if err != nil {
+		note := err.Error()
+		if ctx.Err() != nil {
+			note = stoppedNote
+		}
+		if text != "" {
+			text += "\n"
+		}
+		text += note
+		if u.Content == nil {
+			// The diff or the command stays, with the reason below it.
+			if c.action != nil {
+				u.Content = append(u.Content, c.action.Content...)
+			}
+			u.Content = append(u.Content, tool.Content{Text: note})
+		}
+		if u.RawOutput == nil {
+			u.RawOutput = map[string]any{"error": note}
+		}
+	}
+	if err != nil || r.Failed {
+		u.Status = "failed"
+	}
+	ctx, cancel := t.parting(ctx)
+	defer cancel()
+	ferr := t.host.Update(ctx, encode(u))
+	if ferr == nil && r.Plan != nil {
+		ferr = t.host.Update(ctx, encode(struct {
+			Update  string           `json:"sessionUpdate"`
+			Entries []tool.PlanEntry `json:"entries"`
+		}{"plan", r.Plan}))
+	}
+	return text, ferr
+}

@@ -1,0 +1,202 @@
+package native
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/daemon/session"
+)
+
+// history is the conversation as a model is told it. It is always valid:
+// every call has exactly one result, in the message after it, and no message
+// is empty.
+//
+// It is not stored as such. What the user said stands in the session's log as
+// prompts; what the model said and what its calls came to is recorded there,
+// one record for each finished message. replay makes the history of these
+// again, also of a log that ends in the middle of a call.
+type history struct {
+	messages []llm.Message
+	bytes    int // of all texts, to guess the tokens
+}
+
+const (
+	maxKept = 256 << 10 // bytes of one text that are kept
+
+	keptNote        = "\n[the rest was not kept]"
+	interruptedNote = "hermesd was interrupted before this call was over: whether it had an effect is unknown, it was not run again"
+)
+
+// add appends a message. Calls that are still open get the result that they
+// were interrupted first.
+func (h *history) add(m llm.Message) {
+	m.Parts = kept(m.Parts)
+	if len(m.Parts) == 0 {
+		return
+	}
+	if m.Role != llm.RoleTool {
+		h.settle()
+	}
+	h.messages = append(h.messages, m)
+	h.bytes += size(m)
+}
+
+// settle gives the calls of the last message a result if they have none.
+func (h *history) settle() {
+	if len(h.messages) == 0 {
+		return
+	}
+	results := llm.Message{Role: llm.RoleTool}
+	for _, p := range h.messages[len(h.messages)-1].Parts {
+		if p.Call != nil {
+			results.Parts = append(results.Parts, llm.Part{Result: &llm.ToolResult{CallID: p.Call.ID, Name: p.Call.Name, Text: interruptedNote, Failed: true}})
+		}
+	}
+	if len(results.Parts) > 0 {
+		h.messages = append(h.messages, results)
+		h.bytes += size(results)
+	}
+}
+
+// takeBack removes the last message if it is a prompt: it failed, and what made
+// it fail must not make every later one fail too.
+func (h *history) takeBack() {
+	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.RoleUser {
+		h.bytes -= size(h.messages[n-1])
+		h.messages = h.messages[:n-1]
+	}
+}
+
+// kept drops empty parts and cuts huge texts.
+func kept(parts []llm.Part) []llm.Part {
+	var out []llm.Part
+	for _, p := range parts {
+		if strings.TrimSpace(p.Text) == "" {
+			p.Text = "" // no provider takes it
+		}
+		if p == (llm.Part{}) {
+			continue
+		}
+		p.Text, p.Thought = cutText(p.Text), cutText(p.Thought)
+		if p.Result != nil && len(p.Result.Text) > maxKept {
+			r := *p.Result
+			r.Text = cutText(r.Text)
+			p.Result = &r
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func cutText(s string) string {
+	if len(s) <= maxKept {
+		return s
+	}
+	n := maxKept - len(keptNote)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + keptNote
+}
+
+func size(m llm.Message) int {
+	n := 0
+	for _, p := range m.Parts {
+		n += len(p.Text) + len(p.Thought)
+		if p.Attachment != nil {
+			n += len(p.Attachment.Text) + len(p.Attachment.Data) + len(p.Attachment.URI)
+		}
+		if p.Call != nil {
+			n += len(p.Call.Args)
+		}
+		if p.Result != nil {
+			n += len(p.Result.Text)
+		}
+	}
+	return n
+}
+
+// record is what we put into the session's log for ourselves.
+type record struct {
+	Message *llm.Message `json:"message,omitempty"`
+	Grant   *grant       `json:"grant,omitempty"`
+}
+
+// memory is what a log says of the past.
+type memory struct {
+	history  history
+	grants   map[grant]bool
+	titled   bool   // the session has got a title, or had a prompt
+	commands string // the last available_commands_update, raw
+
+	prompts map[session.Seq]json.RawMessage // admitted and not started
+	open    bool                            // the turn that runs has put its prompt into the history
+}
+
+// replay takes one record of the log. Records it cannot read are of another
+// version of ours or of another agent: they are passed over.
+func (m *memory) replay(r session.Record) error {
+	switch r.Kind {
+	case session.KindUpdate:
+		if len(r.Data) > 32<<10 {
+			break
+		}
+		var u struct {
+			Update string `json:"sessionUpdate"`
+		}
+		if r.First == r.Last && json.Unmarshal(r.Data, &u) == nil && u.Update == "available_commands_update" {
+			m.commands = string(r.Data)
+		}
+	case session.KindPromptAdmitted:
+		var p session.PromptAdmitted
+		if json.Unmarshal(r.Data, &p) == nil {
+			m.prompts[r.First] = p.Prompt
+		}
+	case session.KindPromptWithdrawn:
+		var p session.PromptWithdrawn
+		if json.Unmarshal(r.Data, &p) == nil {
+			delete(m.prompts, p.Prompt)
+		}
+	case session.KindTurnStarted:
+		var t session.TurnStarted
+		if json.Unmarshal(r.Data, &t) != nil {
+			break
+		}
+		var blocks []json.RawMessage
+		m.open = false
+		err := json.Unmarshal(m.prompts[t.Prompt], &blocks)
+		delete(m.prompts, t.Prompt)
+		if err != nil {
+			break
+		}
+		msg, err := readPrompt(blocks)
+		if err != nil {
+			break
+		}
+		m.titled = true
+		if _, ok := slashCommand(msg); !ok {
+			m.history.add(msg)
+			m.open = true
+		}
+	case session.KindTurnEnded:
+		var t session.TurnEnded
+		if json.Unmarshal(r.Data, &t) == nil && t.Error != nil && m.open {
+			m.history.takeBack()
+		}
+		m.open = false
+	case session.KindAgentRecord:
+		var rec record
+		if json.Unmarshal(r.Data, &rec) != nil {
+			break
+		}
+		if rec.Message != nil {
+			m.history.add(*rec.Message)
+		}
+		if rec.Grant != nil {
+			m.grants[*rec.Grant] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Terminal runs a shell command.
+type Terminal struct{}
+
+const (
+	defaultTimeLimit   = 120 * time.Second
+	defaultMaxTime     = time.Hour
+	defaultGrace       = 2 * time.Second
+	defaultOutputLimit = 32 << 10
+
+	showEvery = 100 * time.Millisecond
+	showRate  = 64 << 10 // bytes a second of live output put in the log, about
+	maxLine   = 128 << 10
+)
+
+func (Terminal) Name() string        { return "terminal" }
+func (Terminal) Description() string { return describe("terminal") }
+func (Terminal) Kind() string        { return "execute" }
+func (Terminal) Schema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{` +
+		`"command":{"type":"string"},` +
+		`"timeout":{"type":"number","exclusiveMinimum":0,"description":"seconds after which it is ended"}},` +
+		`"required":["command"],"additionalProperties":false}`)
+}
+
+// Plan implements Tool.
+func (Terminal) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, error) {
+	var in struct {
+		Command string  `json:"command"`
+		Timeout float64 `json:"timeout"`
+	}
+	if err := decode(args, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case strings.TrimSpace(in.Command) == "":
+		return nil, errors.New("the command is empty")
+	case strings.ContainsRune(in.Command, 0):
+		return nil, errors.New("the command contains a NUL byte")
+	case len(in.Command) > maxLine:
+		return nil, fmt.Errorf("the command is too long (%d bytes, the limit is %d): write a file and run that", len(in.Command), maxLine)
+	case in.Timeout < 0 || math.IsNaN(in.Timeout):
+		return nil, errors.New("the timeout must be a number of seconds above 0")
+	}
+	if err := checkDir(e.Cwd); err != nil {
+		return nil, err
+	}
+	limit := orDefault(e.TimeLimit, defaultTimeLimit)
+	longest := max(limit, orDefault(e.MaxTime, defaultMaxTime))
+	if in.Timeout > 0 {
+		limit = longest
+		if in.Timeout < longest.Seconds() {
+			limit = time.Duration(in.Timeout * float64(time.Second))
+		}
+	}
+	return &Action{
+		Title:     "Run " + code(in.Command, 100),
+		Locations: []Location{{Path: e.Cwd}},
+		Content:   []Content{{Text: Fence("sh", toValid(in.Command))}},
+		Need: Need{
+			Class:     Running,
+			Sensitive: e.touches(in.Command),
+			Forbidden: forbidden(in.Command),
+			Grant:     in.Command,
+			Scope:     "exactly this command in this session",
+		},
+		Run: func(ctx context.Context, show func([]Content)) (Result, error) {
+			return e.runCommand(ctx, in.Command, limit, show)
+		},
+	}, nil
+}
+
+func orDefault[T int | time.Duration](v, d T) T {
+	if v <= 0 {
+		return d
+	}
+	return v
+}
+
+// checkDir says clearly that the session's folder is gone; the system would
+// say that there is no sh.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the session's folder %s does not exist any more: no command can run there", dir)
+	case err != nil:
+		return fmt.Errorf("the session's folder cannot be used: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("the session's folder %s is no folder any more", dir)
+	}
+	return nil
+}
+
+// environ is what a command gets as its environment.
+func (e *Env) environ() []string {
+	env := e.Environ
+	if env == nil {
+		for _, kv := range os.Environ() {
+			if !strings.HasPrefix(kv, "HERMESD_") {
+				env = append(env, kv)
+			}
+		}
+	}
+	return append(env[:len(env):len(env)], "PWD="+e.Cwd, "TERM=dumb")
+}
+
+// runCommand runs a command in a group of its own and waits until it has
+// ended, or ends it when ctx is cancelled or its time is up. Whatever of the
+// group is left then is ended too, so nothing runs on and nothing that holds
+// the output open makes it wait.
+func (e *Env) runCommand(ctx context.Context, command string, limit time.Duration, show func([]Content)) (Result, error) {
+	if err := checkDir(e.Cwd); err != nil {
+		return Result{}, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return Result{}, fmt.Errorf("starting the command: %w", err)
+	}
+	cmd := shellCommand(command)
+	cmd.Dir, cmd.Env = e.Cwd, e.environ()
+	cmd.Stdout, cmd.Stderr = w, w
+	group, err := startGroup(cmd)
+	w.Close()
+	if err != nil {
+		r.Close()
+		return Result{}, fmt.Errorf("starting the command: %w", err)
+	}
+	defer group.close()
+
+	out := newTail(orDefault(e.OutputLimit, defaultOutputLimit))
+	drained := make(chan struct{})
+	go func() { // ends when the pipe does or is closed below
+		defer close(drained)
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := r.Read(buf)
+			out.Write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }() // ends with the process, which is killed below
+
+	grace := orDefault(e.Grace, defaultGrace)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	tick := time.NewTicker(showEvery)
+	defer tick.Stop()
+	var killer <-chan time.Time
+	var shown int64
+	var wait time.Duration
+	done := ctx.Done()
+	why := ""
+	var exit error
+	for running := true; running; {
+		stop := ""
+		select {
+		case exit = <-exited:
+			running = false
+		case <-done:
+			stop = "cancelled"
+		case <-timer.C:
+			stop = "timeout"
+		case <-killer:
+			group.kill()
+		case <-tick.C:
+			if wait -= showEvery; wait > 0 || out.written() == shown {
+				break
+			}
+			shown = out.written()
+			text, cut := out.text(false)
+			show([]Content{{Text: console(text, cut)}})
+			wait = time.Duration(len(text)) * time.Second / showRate
+		}
+		if stop != "" && why == "" {
+			why, done = stop, nil
+			group.terminate()
+			killer = time.After(grace)
+		}
+	}
+	// The command is over; what it left behind ends now.
+	if group.terminate() {
+		select {
+		case <-drained:
+		case <-time.After(grace):
+		}
+	}
+	group.kill()
+	select {
+	case <-drained:
+	case <-time.After(200 * time.Millisecond):
+		// Somebody who left the group still holds the pipe.
+	}
+	r.Close()
+	<-drained
+
+	return commandResult(ctx, out, exit, why, limit)
+}
+
+// commandResult tells how a command ended.
+func commandResult(ctx context.Context, out *tail, exit error, why string, limit time.Duration) (Result, error) {
+	text, cut := out.text(true)
+	raw := map[string]any{"output": text, "truncated": cut, "bytes": out.written()}
+	state := ""
+	failed := true
+	var ee *exec.ExitError
+	switch {
+	case exit == nil:
+		state, failed = "exit status 0", false
+		raw["exitCode"] = 0
+	case errors.As(exit, &ee):
+		if name := signalName(ee.ProcessState); name != "" {
+			state = "ended by " + name
+			raw["exitCode"], raw["signal"] = nil, name
+		} else {
+			state = fmt.Sprintf("exit status %d", ee.ExitCode())
+			raw["exitCode"] = ee.ExitCode()
+		}
+	default:
+		state = exit.Error()
+	}
+	switch why {
+	case "timeout":
+		failed = true
+		state = fmt.Sprintf("ended after its time limit of %s; %s", limit, state)
+		raw["timedOut"] = true
+	case "cancelled":
+		failed = true
+		state = "ended because the turn was cancelled; " + state
+		raw["cancelled"] = true
+	}
+	model := text
+	if cut {
+		model = fmt.Sprintf("[only the last %d of %d bytes are shown]\n%s", len(text), out.written(), text)
+	}
+	if model != "" && !strings.HasSuffix(model, "\n") {
+		model += "\n"
+	}
+	shown := "[" + state + "]"
+	if text != "" {
+		shown = console(text, cut) + "\n" + shown
+	}
+	return Result{
+		Text:    model + "[" + state + "]",
+		Content: []Content{{Text: shown}},
+		Raw:     raw,
+		Failed:  failed,
+	}, ctx.Err()
+}
+
+// console shows output to an editor.
+func console(text string, cut bool) string {
+	s := Fence("", text)
+	if cut {
+		s = "[only the end of the output is shown]\n" + s
+	}
+	return s
+}

@@ -1,0 +1,133 @@
+// Package agentpool answers: which agents exist, and how does a session get
+// one? A Pool opens agents by the names the configuration gives them.
+//
+// # Concurrency
+//
+// A Pool does not change after New and is safe for concurrent use. It owns no
+// goroutine: an agent belongs to the session it was opened for.
+package agentpool
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hermesd/hermesd/agentpool/native"
+	"github.com/hermesd/hermesd/daemon/session"
+	"github.com/rs/zerolog"
+)
+
+// Config says which agents there are.
+type Config struct {
+	Default string // name of the agent a session gets when none is asked for
+	Agents  map[string]AgentConfig
+}
+
+// AgentConfig configures one agent.
+type AgentConfig struct {
+	Type   string // "native"; "" means native
+	Native native.Config
+}
+
+// TypeNative is the agent that is built in.
+const TypeNative = "native"
+
+// Validate says what is wrong with the configuration, naming the agent.
+func (c Config) Validate() error {
+	if len(c.Agents) == 0 {
+		return fmt.Errorf("no agent is configured")
+	}
+	if _, ok := c.Agents[c.Default]; !ok {
+		return fmt.Errorf("default_agent %q is not configured: choose one of %s", c.Default, c.names())
+	}
+	for _, name := range c.sorted() {
+		a := c.Agents[name]
+		if a.Type != "" && a.Type != TypeNative {
+			return fmt.Errorf("agents.%s: the type %q is unknown: it is native", name, a.Type)
+		}
+		if err := a.Native.Validate(); err != nil {
+			return fmt.Errorf("agents.%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (c Config) sorted() []string { return slices.Sorted(maps.Keys(c.Agents)) }
+
+func (c Config) names() string { return strings.Join(c.sorted(), ", ") }
+
+// Pool implements session.Agents.
+type Pool struct {
+	cfg Config
+	log zerolog.Logger
+}
+
+var _ session.Agents = (*Pool)(nil)
+
+// New returns a pool of the configured agents; it starts nothing. cfg should
+// have passed Validate: an agent that is configured wrongly fails at Open.
+func New(cfg Config, log zerolog.Logger) *Pool {
+	cfg.Agents = maps.Clone(cfg.Agents)
+	return &Pool{cfg: cfg, log: log}
+}
+
+// Info describes an agent of the pool.
+type Info struct {
+	Name    string `json:"id"`
+	Type    string `json:"type"`
+	Default bool   `json:"default,omitempty"`
+}
+
+// List returns the agents by name.
+func (p *Pool) List() []Info {
+	var all []Info
+	for _, name := range p.cfg.sorted() {
+		all = append(all, Info{Name: name, Type: TypeNative, Default: name == p.cfg.Default})
+	}
+	return all
+}
+
+// Has implements session.Agents.
+func (p *Pool) Has(name string) bool {
+	_, ok := p.cfg.Agents[p.named(name)]
+	return ok
+}
+
+// Default implements session.Agents.
+func (p *Pool) Default() string { return p.cfg.Default }
+
+// named is the name of an agent, also when none was asked for.
+func (p *Pool) named(name string) string {
+	if name == "" {
+		return p.cfg.Default
+	}
+	return name
+}
+
+// Open implements session.Agents. The error for a name that does not exist
+// lists those that do.
+func (p *Pool) Open(ctx context.Context, spec session.Spec, host session.Host) (session.Agent, session.Settings, error) {
+	name := p.named(spec.Meta.Agent)
+	cfg, ok := p.cfg.Agents[name]
+	if !ok {
+		return nil, session.Settings{}, &session.Error{
+			Code:    session.CodeParams,
+			Message: fmt.Sprintf("there is no agent %q: configured are %s", name, p.cfg.names()),
+		}
+	}
+	if cfg.Type != "" && cfg.Type != TypeNative {
+		return nil, session.Settings{}, &session.Error{
+			Code:    session.CodeInternal,
+			Message: fmt.Sprintf("the agent %q has the unknown type %q: it is native", name, cfg.Type),
+		}
+	}
+	agent, settings, err := native.Open(ctx, spec, host, cfg.Native)
+	if err != nil {
+		p.log.Error().Err(err).Str("agent", name).Str("session", string(spec.Meta.ID)).Msg("opening an agent failed")
+		return nil, session.Settings{}, err
+	}
+	p.log.Debug().Str("agent", name).Str("session", string(spec.Meta.ID)).Bool("fresh", spec.Fresh).Msg("agent opened")
+	return agent, settings, nil
+}
