@@ -199,11 +199,11 @@ async function main() {
 
   await step("both see the next turn, in the same order", async () => {
     const [fromA, fromB] = [a.updates.length, b.updates.length];
-    assert.equal((await b.prompt(sessionId, "stream one two three four")).stopReason, "end_turn");
+    assert.equal((await b.prompt(sessionId, "say one two three four")).stopReason, "end_turn");
     const whole = (e, from) => e.text("agent_message_chunk", from).includes("one two three four");
     await a.until((e) => whole(e, fromA), "b's turn");
     assert(whole(b, fromB));
-    assert.match(a.text("user_message_chunk", fromA), /stream one two three four/);
+    assert.match(a.text("user_message_chunk", fromA), /say one two three four/);
     assert.equal(b.text("user_message_chunk", fromB), "", "the editor that asked is not told its own prompt");
   });
 
