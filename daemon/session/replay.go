@@ -597,9 +597,15 @@ func Bounded(update []byte, max int) []byte {
 		return acp.AgentText("", note, nil)
 	}
 	var o acp.Builder
-	o.String("sessionUpdate", kind).String("toolCallId", acp.ToolCallID(update)).String("title", "Tool call")
+	o.String("sessionUpdate", kind).String("toolCallId", acp.ToolCallID(update))
+	if kind == acp.ToolCall {
+		o.String("title", "Tool call")
+	}
 	if status, ok := acp.GetString(update, "status"); ok && len(status) < 100 {
 		o.String("status", status)
 	}
-	return o.Raw("content", acp.TextContent(note)).JSON()
+	if short = o.Raw("content", acp.TextContent(note)).JSON(); len(short) <= max {
+		return short
+	}
+	return acp.AgentText("", note, nil)
 }

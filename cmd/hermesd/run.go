@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/oklog/run" // the actors of the process: small, no dependencies, maintained
+	"github.com/rs/zerolog"
+
+	"github.com/hermesd/hermesd/agentpool"
+	"github.com/hermesd/hermesd/agentpool/native"
+	"github.com/hermesd/hermesd/configs"
+	"github.com/hermesd/hermesd/daemon"
+	"github.com/hermesd/hermesd/daemon/session"
+	"github.com/hermesd/hermesd/store"
+	"github.com/hermesd/hermesd/transport"
+)
+
+// drainTime is how long turns and editors have to end when the daemon stops.
+const drainTime = 20 * time.Second
+
+// runDaemon is the daemon's life: it takes the lock, opens the store, makes the
+// agents, listens, says that it is ready, and serves until a signal or a
+// command ends it. Then everything is closed in the opposite order. A second
+// signal ends it at once.
+func runDaemon(ctx context.Context, o serveOptions) (err error) {
+	log, err := newLog(o)
+	if err != nil {
+		return err
+	}
+	lock, err := transport.Hold(ctx, o.Places)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+
+	st, err := openStore(o, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+
+	agents, err := newAgents(o, log)
+	if err != nil {
+		return err
+	}
+	stopped := make(chan struct{}, 1)
+	d := daemon.New(daemonConfig(o, log, agents, func() {
+		select {
+		case stopped <- struct{}{}:
+		default:
+		}
+	}), st, agents)
+
+	listeners, err := listen(ctx, o, lock, log)
+	if err != nil {
+		return err
+	}
+	log.Info().Str("version", o.Version).Str("socket", o.Places.Socket).Int("sessions", len(st.List())).Msg("ready")
+	transport.NotifyReady(nil)
+
+	var g run.Group
+	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))
+	quit := make(chan struct{})
+	g.Add(func() error {
+		select {
+		case <-stopped:
+			return errStopped
+		case <-quit:
+			return nil
+		}
+	}, func(error) { close(quit) })
+	accepting, hangUp := context.WithCancel(ctx)
+	for _, ln := range listeners {
+		g.Add(func() error { return d.Serve(accepting, ln) }, func(error) { hangUp() })
+	}
+	err = g.Run()
+	hangUp()
+
+	log.Info().AnErr("reason", err).Msg("stopping")
+	drain, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if derr := d.Drain(drain); derr != nil {
+		log.Warn().Err(derr).Msg("not everything ended in good order")
+	}
+	if errors.Is(err, errStopped) || errors.Is(err, run.ErrSignal) {
+		return nil
+	}
+	return err
+}
+
+var errStopped = errors.New("asked to stop")
+
+// runStdio is the same with one editor, on stdin and stdout, and without a
+// socket. It ends with its input.
+func runStdio(ctx context.Context, o serveOptions) (err error) {
+	log, err := newLog(o)
+	if err != nil {
+		return err
+	}
+	conn, err := transport.Stdio()
+	if err != nil {
+		return err
+	}
+	st, err := openStore(o, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if o.Agent != "" {
+		o.Config.DefaultAgent = o.Agent
+	}
+	agents, err := newAgents(o, log)
+	if err != nil {
+		return err
+	}
+	d := daemon.New(daemonConfig(o, log, agents, func() { conn.Close() }), st, agents)
+
+	var g run.Group
+	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))
+	g.Add(func() error { d.ServeConn(conn); return nil }, func(error) { conn.Close() })
+	err = g.Run()
+	drain, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if derr := d.Drain(drain); derr != nil {
+		log.Warn().Err(derr).Msg("not everything ended in good order")
+	}
+	if errors.Is(err, run.ErrSignal) {
+		return nil
+	}
+	return err
+}
+
+func newLog(o serveOptions) (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(o.Config.Log.Level)
+	if err != nil {
+		return zerolog.Nop(), fmt.Errorf("log.level: %w", err)
+	}
+	w := o.Log
+	if o.Pretty {
+		w = zerolog.ConsoleWriter{Out: o.Log, TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+}
+
+func openStore(o serveOptions, log zerolog.Logger) (*store.Store, error) {
+	if err := transport.Dir(o.Places.State); err != nil {
+		return nil, err
+	}
+	return store.Open(filepath.Join(o.Places.State, "sessions"), store.Options{Log: log.With().Str("part", "store").Logger()})
+}
+
+// newAgents makes the pool of the configured agents.
+func newAgents(o serveOptions, log zerolog.Logger) (*agentpool.Pool, error) {
+	c := agentpool.Config{Default: o.Config.DefaultAgent, Agents: make(map[string]agentpool.AgentConfig)}
+	for name, a := range o.Config.Agents {
+		if a.Type != configs.Native {
+			log.Warn().Str("agent", name).Msg("this version runs the built-in agent only: the agent is left out")
+			continue
+		}
+		c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeNative, Native: native.Config{
+			Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, ApprovalMode: a.ApprovalMode,
+			Version: o.Version, Protected: []string{o.Places.Config, o.Places.State},
+		}}
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Places.Config, err)
+	}
+	return agentpool.New(c, log.With().Str("part", "agents").Logger()), nil
+}
+
+// daemonConfig says in the daemon's words what the file says.
+func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, stop func()) daemon.Config {
+	l := o.Config.Limits
+	s := session.DefaultConfig()
+	s.QuestionTimeout = time.Duration(o.Config.Permissions.Timeout)
+	s.DenyDetached = o.Config.Permissions.Detached == "deny"
+	s.IdleAfter = time.Duration(o.Config.Sessions.Idle)
+	s.CancelGrace = time.Duration(l.AgentCancel)
+	s.MaxQueue, s.MaxEditors = l.QueuedPrompts, l.Connections
+	limits := daemon.DefaultLimits()
+	limits.MaxLine, limits.MaxFrame = int(l.LineLocal), int(l.LineEditor)
+	limits.SoftQueue, limits.HardQueue = int(l.CursorAhead), int(l.Queue)
+	limits.MaxInFlight, limits.Replay = l.InFlight, int(l.Replay)
+	limits.FirstFrame = time.Duration(l.FirstFrame)
+	return daemon.Config{
+		Version: o.Version, Socket: o.Places.Socket, Session: s, Limits: limits, Log: log, Stop: stop,
+		Agents: func() []daemon.AgentInfo {
+			infos := []daemon.AgentInfo{}
+			for _, a := range agents.List() {
+				infos = append(infos, daemon.AgentInfo{Name: a.Name, Type: a.Type, Default: a.Default})
+			}
+			return infos
+		},
+	}
+}
+
+// listen opens every configured address; all or none.
+func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerolog.Logger) (all []*transport.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range all {
+				ln.Close()
+			}
+		}
+	}()
+	for _, l := range o.Config.Listen {
+		addr, err := transport.ParseAddress(l.Address)
+		if err != nil {
+			return all, err
+		}
+		c := transport.ListenConfig{Places: o.Places, Lock: lock, Refused: func(p transport.Principal, why error) {
+			log.Warn().Stringer("who", p).Err(why).Msg("connection refused")
+		}}
+		if addr.Path != "" && addr.Path != o.Places.Socket {
+			if c.Places, err = o.Places.WithSocket(addr.Path); err != nil {
+				return all, err
+			}
+			c.Lock = nil // another socket, another lock
+		}
+		ln, err := transport.Listen(ctx, c)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, ln)
+	}
+	return all, nil
+}
