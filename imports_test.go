@@ -27,9 +27,10 @@ var floors = map[string]int{
 	"transport":     1,
 	"transport/acp": 1,
 
-	"agentpool/holder":    2,
-	"daemon/session":      2,
-	"transport/acpclient": 2,
+	"agentpool/holder":        2,
+	"daemon/session":          2,
+	"transport/acpclient":     2,
+	"transport/link/linktest": 2, // for tests
 
 	"agentpool/external":    3,
 	"agentpool/native":      3,
@@ -38,17 +39,18 @@ var floors = map[string]int{
 	"agentpool/native/tool": 3,
 	"configs":               3,
 
-	"agentpool":         4,
-	"daemon":            4,
-	"daemon/cases":      4, // tests only
-	"daemon/daemontest": 4, // for tests
-	"store":             4,
-	"store/storetest":   4, // for tests
+	"agentpool":       4,
+	"daemon":          4,
+	"store":           4,
+	"store/storetest": 4, // for tests
+
+	"daemon/daemontest": 5, // for tests
 
 	"cmd/hermes-acp-shim": 5,
 	"cmd/hermesd":         5,
 
 	"":                6, // this test
+	"daemon/cases":    6, // tests only
 	"scripts/bench":   6,
 	"scripts/interop": 6, // tests only
 }
@@ -171,7 +173,7 @@ func TestShimDependsOnTheStandardLibraryAlone(t *testing.T) {
 // Every floor that is promised is there: a package that was renamed leaves the
 // table too.
 func TestFloorsNameOnlyPackagesThatExist(t *testing.T) {
-	later := []string{"agentpool/external", "agentpool/native/mcp", "agentpool/holder"} // promised, not built yet
+	later := []string{"agentpool/external", "agentpool/native/mcp", "agentpool/holder", "scripts/bench", "store/storetest"} // promised, not built yet
 	for name := range floors {
 		entries, err := os.ReadDir(path.Join(".", name))
 		hasGo := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".go") })
