@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermesd/hermesd/transport/acpclient"
+	"github.com/hermesd/hermesd/transport/link"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say what the daemon is doing: connections, live sessions, agents",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.withDaemon(func(ctx context.Context, c *acpclient.Client) error {
+				var raw map[string]json.RawMessage
+				if err := c.Call(ctx, "_hermes/status", nil, &raw); err != nil {
+					return err
+				}
+				if asJSON {
+					// Everything the daemon says; uptime in seconds.
+					raw["uptime"] = raw["uptimeSeconds"]
+					delete(raw, "uptimeSeconds")
+					return a.printJSON(raw)
+				}
+				s, err := status(ctx, c)
+				if err != nil {
+					return err
+				}
+				return a.printStatus(s, time.Now())
+			})
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) printStatus(s daemonStatus, now time.Time) error {
+	up := time.Duration(s.UptimeSeconds * float64(time.Second)).Round(time.Second)
+	fmt.Fprintf(a.out, "hermesd %s, process %d, up %v\n", s.Version, s.PID, up)
+	fmt.Fprintf(a.out, "socket  %s\n", s.Socket)
+	fmt.Fprintf(a.out, "memory  %s in use, %s heap, %d goroutines\n", bytesText(s.Memory.RSSBytes), bytesText(s.Memory.HeapBytes), s.Goroutines)
+
+	if len(s.Sessions) > 0 {
+		fmt.Fprintln(a.out)
+		var rows [][]string
+		for _, x := range s.Sessions {
+			rows = append(rows, []string{x.ID, x.State, x.Agent, strconv.Itoa(x.Editors), strconv.Itoa(x.Queue), strconv.Itoa(x.Questions), x.Cwd, shorten(x.Title, 40)})
+		}
+		if err := a.table("SESSION STATE AGENT EDITORS QUEUE QUESTIONS FOLDER TITLE", rows); err != nil {
+			return err
+		}
+	}
+	if len(s.Connections) > 0 {
+		fmt.Fprintln(a.out)
+		var rows [][]string
+		for _, x := range s.Connections {
+			rows = append(rows, []string{shorten(x.ID, 12), x.Client, strconv.Itoa(x.PID), ago(x.Since, now), strconv.Itoa(len(x.Sessions))})
+		}
+		if err := a.table("CONNECTION CLIENT PROCESS SINCE SESSIONS", rows); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(a.out)
+	return a.printAgents(s.Agents)
+}
+
+func (a *app) agentsCommand() *cobra.Command {
+	var asJSON bool
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the agents sessions can have",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.withDaemon(func(ctx context.Context, c *acpclient.Client) error {
+				var reply struct {
+					Agents []json.RawMessage `json:"agents"`
+				}
+				if err := c.Call(ctx, "_hermes/agents/list", nil, &reply); err != nil {
+					return err
+				}
+				if asJSON {
+					return a.printJSON(list0(reply.Agents))
+				}
+				agents, err := decodeAll[agentStatus](reply.Agents)
+				if err != nil {
+					return err
+				}
+				return a.printAgents(agents)
+			})
+		},
+	}
+	jsonFlag(list, &asJSON)
+	return group("agents", "See the agents the daemon has", list)
+}
+
+func (a *app) printAgents(agents []agentStatus) error {
+	var rows [][]string
+	for _, x := range agents {
+		isDefault := ""
+		if x.Default {
+			isDefault = "default"
+		}
+		rows = append(rows, []string{x.ID, x.Type, isDefault})
+	}
+	return a.table("AGENT TYPE DEFAULT", rows)
+}
+
+// list0 makes an empty list of none: programs want [] and not null.
+func list0[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func decodeAll[T any](raw []json.RawMessage) ([]T, error) {
+	all := make([]T, len(raw))
+	for i := range raw {
+		if err := json.Unmarshal(raw[i], &all[i]); err != nil {
+			return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+		}
+	}
+	return all, nil
+}
+
+func (a *app) stopCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "stop",
+		Short: "End the daemon: running turns are ended, sessions are kept",
+		Long: `End the daemon. Running turns are cancelled, sessions and their history are
+kept; the next editor, or hermesd chat, starts a new daemon.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if timeout <= 0 {
+				return usagef("--timeout: %v is not allowed; give a duration like 30s", timeout)
+			}
+			places, err := a.places()
+			if err != nil {
+				return err
+			}
+			return a.withDaemon(func(ctx context.Context, c *acpclient.Client) error {
+				s, err := status(ctx, c)
+				if err != nil {
+					return err
+				}
+				ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("process %d is still there after %v; see its log in %s", s.PID, timeout, places.Log))
+				defer cancel()
+				// A daemon that is gone before its answer has been read has stopped.
+				if err := c.Call(ctx, "_hermes/stop", nil, nil); err != nil && !errors.Is(err, acpclient.ErrClosed) {
+					return err
+				}
+				// The daemon holds the lock for as long as it lives.
+				lock, err := link.WaitLock(ctx, places.Lock)
+				if err != nil {
+					if cause := context.Cause(ctx); cause != nil {
+						err = cause
+					}
+					return fmt.Errorf("waiting for the daemon to end: %w", err)
+				}
+				if err := lock.Close(); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(a.out, "hermesd (process %d) has stopped\n", s.PID)
+				return err
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for its end")
+	return cmd
+}
