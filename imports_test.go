@@ -206,6 +206,9 @@ func TestNothingNamesThisMachine(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		if bytes.IndexByte(text, 0) >= 0 {
+			return nil // something that was compiled here
+		}
 		if strings.Count(root, "/") > 1 && bytes.Contains(text, []byte(root)) {
 			t.Errorf("%s names this folder, %s", name, root)
 		}
