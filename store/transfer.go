@@ -1,0 +1,152 @@
+package store
+
+import (
+	"time"
+
+	"github.com/hermesd/hermesd/daemon/session"
+)
+
+// transfer moves what is written from memory to bbolt, now and then, until stop
+// is closed.
+func (s *Store) transfer(stop <-chan struct{}) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	wait := func(d time.Duration, hurry <-chan struct{}) bool {
+		timer.Reset(d)
+		select {
+		case <-timer.C:
+		case <-hurry:
+		case <-stop:
+			return false
+		}
+		return true
+	}
+	for {
+		select {
+		case <-s.some:
+		case <-stop:
+			return
+		}
+		if !wait(s.o.TransferAfter, s.much) {
+			return
+		}
+		backoff := minRetry
+		for {
+			err := s.moveOnce()
+			s.setTransferError(err)
+			poke(s.wake) // there is room, or a reason to tell
+			if err == nil {
+				break
+			}
+			s.o.Log.Error().Err(err).Msg("moving the journal to the database failed; trying again")
+			if !wait(backoff, nil) {
+				return
+			}
+			backoff = min(2*backoff, maxRetry)
+		}
+	}
+}
+
+// share is what one log gives to a move.
+type share struct {
+	log    *log
+	events []session.Event
+	meta   *session.Meta
+}
+
+// moveOnce moves everything that is written by now, and removes the segments
+// that are not needed any more. On an error nothing was moved.
+func (s *Store) moveOnce() error {
+	s.mu.Lock()
+	// In this order: what lies in segments below covered was pending before.
+	covered, oldest := s.covered, s.oldest
+	pending, gone := s.pending, s.gone
+	s.pending, s.gone = nil, nil
+	s.mu.Unlock()
+	if len(pending) == 0 && len(gone) == 0 && oldest == covered {
+		return nil
+	}
+
+	m := move{deletes: gone, journal: covered}
+	shares := make([]share, 0, len(pending))
+	for _, l := range pending {
+		l.mu.Lock()
+		l.pending = false
+		sh := share{l, l.tail[:l.written-l.stored], l.meta}
+		dead := l.dead
+		l.mu.Unlock()
+		if dead {
+			continue
+		}
+		shares = append(shares, sh)
+		m.puts = append(m.puts, put{l.id, sh.meta, session.JoinEvents(nil, sh.events)})
+	}
+	start := time.Now()
+	if err := s.tree.apply(m); err != nil {
+		for _, sh := range shares {
+			sh.log.mu.Lock()
+			if !sh.log.pending && !sh.log.dead {
+				sh.log.pending = true
+				s.mu.Lock()
+				s.pending = append(s.pending, sh.log)
+				s.mu.Unlock()
+			}
+			sh.log.mu.Unlock()
+		}
+		s.mu.Lock()
+		s.gone = append(gone, s.gone...)
+		s.mu.Unlock()
+		return err
+	}
+
+	var bytes int64
+	records := 0
+	s.registry.Lock()
+	for i, sh := range shares {
+		records += len(m.puts[i].records)
+		l := sh.log
+		l.mu.Lock()
+		if !l.dead {
+			bytes += cost(sh.events)
+			if n := len(sh.events); n > 0 {
+				l.drop(sh.events[n-1].Seq)
+			}
+			if l.meta == sh.meta {
+				l.meta = nil
+			}
+			s.forget(l)
+		}
+		l.mu.Unlock()
+	}
+	s.registry.Unlock()
+	s.backlog.Add(-bytes)
+
+	s.mu.Lock()
+	s.stats.Transfers++
+	s.stats.Records += uint64(records)
+	s.stats.TransferTime += time.Since(start)
+	s.mu.Unlock()
+	for ; oldest < covered; oldest++ {
+		if err := s.files.Remove(segmentName(s.journal, oldest)); err != nil {
+			// It is not needed any more; the next move tries again.
+			s.o.Log.Warn().Err(err).Msg("removing a journal segment failed")
+			break
+		}
+	}
+	s.mu.Lock()
+	s.oldest = oldest
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *Store) transferError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moveErr
+}
+
+func (s *Store) setTransferError(err error) {
+	s.mu.Lock()
+	s.moveErr = err
+	s.mu.Unlock()
+}
