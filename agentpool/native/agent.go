@@ -76,6 +76,7 @@ func (c Config) model() (llm.Model, error) {
 // Agent is our own agent in one session. It implements session.Agent.
 type Agent struct {
 	cfg   Config
+	id    session.ID
 	host  session.Host
 	model llm.Model
 	tools *tool.Registry
@@ -118,6 +119,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 	}
 	a := &Agent{
 		cfg:    cfg,
+		id:     spec.Meta.ID,
 		host:   host,
 		model:  model,
 		tools:  cfg.Tools,
@@ -138,7 +140,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 	}
 	said := ""
 	if !spec.Fresh {
-		past := memory{grants: a.grants, prompts: map[session.Seq]json.RawMessage{}}
+		past := memory{session: spec.Meta.ID, grants: a.grants, prompts: map[session.Seq]json.RawMessage{}}
 		if err := host.Replay(ctx, past.replay); err != nil {
 			return fail(fmt.Errorf("reading the session's log: %w", err))
 		}

@@ -193,7 +193,7 @@ func (t *turn) permit(ctx context.Context, c *call) error {
 	}
 	if answer.Option.ID == allowAlways && need.Sensitive == "" {
 		t.grants[g] = true
-		if err := t.host.Record(ctx, encode(record{Grant: &g})); err != nil {
+		if err := t.host.Record(ctx, encode(record{Grant: &g, Session: t.id})); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -122,10 +123,12 @@ func size(m llm.Message) int {
 type record struct {
 	Message *llm.Message `json:"message,omitempty"`
 	Grant   *grant       `json:"grant,omitempty"`
+	Session session.ID   `json:"session,omitempty"` // for which the grant is
 }
 
 // memory is what a log says of the past.
 type memory struct {
+	session  session.ID
 	history  history
 	grants   map[grant]bool
 	titled   bool   // the session has got a title, or had a prompt
@@ -140,13 +143,7 @@ type memory struct {
 func (m *memory) replay(r session.Record) error {
 	switch r.Kind {
 	case session.KindUpdate:
-		if len(r.Data) > 32<<10 {
-			break
-		}
-		var u struct {
-			Update string `json:"sessionUpdate"`
-		}
-		if r.First == r.Last && json.Unmarshal(r.Data, &u) == nil && u.Update == "available_commands_update" {
+		if bytes.HasPrefix(r.Data, []byte(`{"sessionUpdate":"available_commands_update"`)) {
 			m.commands = string(r.Data)
 		}
 	case session.KindPromptAdmitted:
@@ -194,7 +191,8 @@ func (m *memory) replay(r session.Record) error {
 		if rec.Message != nil {
 			m.history.add(*rec.Message)
 		}
-		if rec.Grant != nil {
+		// A fork begins with its parent's log, but not with what was granted there.
+		if rec.Grant != nil && rec.Session == m.session {
 			m.grants[*rec.Grant] = true
 		}
 	}

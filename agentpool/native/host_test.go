@@ -144,7 +144,9 @@ func choose(id string) func(context.Context, session.Question) (session.Answer, 
 }
 
 func outcome(o session.Outcome) func(context.Context, session.Question) (session.Answer, error) {
-	return func(context.Context, session.Question) (session.Answer, error) { return session.Answer{Outcome: o}, nil }
+	return func(context.Context, session.Question) (session.Answer, error) {
+		return session.Answer{Outcome: o}, nil
+	}
 }
 
 // world is an agent with its host in a folder of its own.
@@ -188,7 +190,9 @@ func (w *world) admit(blocks ...string) session.Turn {
 	return session.Turn{Seq: seq, Blocks: raw}
 }
 
-func textBlock(text string) string { return string(encode(map[string]string{"type": "text", "text": text})) }
+func textBlock(text string) string {
+	return string(encode(map[string]string{"type": "text", "text": text}))
+}
 
 // run runs a turn of blocks to its end.
 func (w *world) run(ctx context.Context, blocks ...string) (session.TurnResult, error) {
