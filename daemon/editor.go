@@ -90,15 +90,6 @@ func (e *editor) serve() {
 	}
 	e.cancel()
 	err := e.peer.Wait()
-	e.mu.Lock()
-	open := make([]*attachment, 0, len(e.open))
-	for _, a := range e.open {
-		open = append(open, a)
-	}
-	e.mu.Unlock()
-	for _, a := range open {
-		a.session.Detach(e.Conn())
-	}
 	e.pumps.Wait()
 	e.log.Debug().AnErr("reason", err).Msg("disconnected")
 }
@@ -187,6 +178,9 @@ func (e *editor) attach(s *session.Session) *attachment {
 			<-old.done
 		}
 		a.pump()
+		if e.ctx.Err() != nil {
+			s.Detach(e.Conn()) // else the session knows: it closed the attachment itself
+		}
 		e.mu.Lock()
 		if e.open[s.ID()] == a {
 			delete(e.open, s.ID())
