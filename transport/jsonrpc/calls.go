@@ -117,7 +117,7 @@ func (a answer) get() (json.RawMessage, error) {
 
 // settle gives a response to the call it answers. own says that its memory may
 // be kept.
-func (p *Peer) settle(m message, own bool) {
+func (p *Peer) settle(m *message, own bool) {
 	var a answer
 	if m.fault != nil {
 		a.err = parseError(keep(m.fault, own))

@@ -15,8 +15,9 @@
 //
 // # Concurrency
 //
-// A started peer has one reader and one writer goroutine, and, after the first
-// request has come in, a [jrpc2.Server] that runs the handlers.
+// A started peer has one reader goroutine, one writer while there is something
+// to write, and, after the first request has come in, a [jrpc2.Server] that runs
+// the handlers.
 //
 //   - The reader calls Notify, Admit, Unclaimed and Garbage, one at a time and
 //     in the order of the lines. They hold everything up that follows, so they

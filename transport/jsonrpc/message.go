@@ -32,10 +32,13 @@ type message struct {
 // classify decides what line is. Members it does not know are ignored, and so
 // is the version marker: a line that says what to do is better served than
 // taught. Of a name that occurs twice the last counts, as in encoding/json.
-func (s *scanner) classify(line []byte) message {
+// The message is valid until the next call.
+func (s *scanner) classify(line []byte) *message {
+	m := &s.m
+	*m = message{}
 	i := space(line, 0)
 	if i == len(line) {
-		return message{kind: blank}
+		return m
 	}
 	if line[i] != '{' {
 		batch := line[i] == '['
@@ -43,12 +46,11 @@ func (s *scanner) classify(line []byte) message {
 			return s.unparsable()
 		}
 		if batch {
-			return bad(invalid("batches are not accepted, send one message per line"))
+			return m.garbage(invalid("batches are not accepted, send one message per line"))
 		}
-		return bad(invalid("a message is a JSON object"))
+		return m.garbage(invalid("a message is a JSON object"))
 	}
 
-	var m message
 	var method json.RawMessage
 	i = space(line, i+1)
 	for first := true; ; first = false {
@@ -100,7 +102,7 @@ func (s *scanner) classify(line []byte) message {
 }
 
 // judge applies the rules of JSON-RPC to the members that were found.
-func (m message) judge(method json.RawMessage) message {
+func (m *message) judge(method json.RawMessage) *message {
 	if isNull(method) {
 		method = nil
 	}
@@ -108,9 +110,8 @@ func (m message) judge(method json.RawMessage) message {
 	idOK := m.id == nil || isNull(m.id) || m.id[0] == '"' || m.id[0] == '-' || '0' <= m.id[0] && m.id[0] <= '9'
 	switch {
 	case answer && (m.id == nil || !idOK):
-		m = bad(invalid("a response needs the id of its request"))
 		m.mute = true
-		return m
+		return m.garbage(invalid("a response needs the id of its request"))
 	case answer:
 		m.kind = response
 		if isNull(m.fault) && m.result != nil { // some send both, one of them null
@@ -118,11 +119,11 @@ func (m message) judge(method json.RawMessage) message {
 		}
 		return m
 	case !idOK:
-		return bad(invalid("an id is a string or a number"))
+		return m.garbage(invalid("an id is a string or a number"))
 	case method == nil:
-		return bad(invalid("neither method nor result nor error"))
+		return m.garbage(invalid("neither method nor result nor error"))
 	case method[0] != '"' || len(method) == 2:
-		return bad(invalid("a method is a non-empty string"))
+		return m.garbage(invalid("a method is a non-empty string"))
 	}
 	m.method = method[1 : len(method)-1]
 	if bytes.IndexByte(m.method, '\\') >= 0 {
@@ -135,10 +136,13 @@ func (m message) judge(method json.RawMessage) message {
 	return m
 }
 
-func bad(e *Error) message { return message{kind: garbage, bad: e} }
+func (m *message) garbage(e *Error) *message {
+	m.kind, m.bad = garbage, e
+	return m
+}
 
-func (s *scanner) unparsable() message {
-	return bad(&Error{Code: codeParse, Message: fmt.Sprintf("Parse error: %s at byte %d", s.why, s.at)})
+func (s *scanner) unparsable() *message {
+	return s.m.garbage(&Error{Code: codeParse, Message: fmt.Sprintf("Parse error: %s at byte %d", s.why, s.at)})
 }
 
 // memberName returns the name in b, which is a checked name with its quotes,

@@ -71,9 +71,11 @@ type Peer struct {
 
 	mu      sync.Mutex // guards starting against closing
 	started bool
-	running sync.WaitGroup // reader, writer, and what closes r and w
+	running sync.WaitGroup // reader, writer, and what closes r and w; added to while the peer is not closed
 
 	// The rest belongs to the reader goroutine.
+	lines  *lineReader
+	scan   scanner
 	server *jrpc2.Server // nil until the first request
 	feed   chan []byte   // to the server
 	method string        // of the line before: the next is likely the same
@@ -93,7 +95,8 @@ func New(r io.Reader, w io.WriteCloser, o Options) *Peer {
 	}
 	p := &Peer{o: o, r: r, w: w, done: make(chan struct{}), eof: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.queue.init(o.MaxQueue)
+	p.queue.max, p.queue.holds = o.MaxQueue, 1 // the reader's
+	p.queue.spawn = func() { p.running.Go(p.write) }
 	p.requests.max = o.MaxInFlight
 	return p
 }
@@ -108,7 +111,7 @@ func (p *Peer) Start() {
 	}
 	p.started = true
 	p.running.Go(p.read)
-	p.running.Go(func() { p.Close(p.queue.write(p.w)) })
+	p.queue.start()
 }
 
 // Enqueue puts lines on the queue, together and in order. Each slice is a
@@ -219,6 +222,13 @@ func (p *Peer) Wait() error {
 	return p.Err()
 }
 
+// write is the writer goroutine.
+func (p *Peer) write() {
+	if err := p.queue.write(p.w); err != nil {
+		p.Close(err)
+	}
+}
+
 // read is the reader goroutine. It ends when the input does, and after it the
 // handlers and the server.
 func (p *Peer) read() {
@@ -237,15 +247,14 @@ func (p *Peer) read() {
 }
 
 func (p *Peer) readLines() error {
-	lines := newLineReader(p.r, p.o.MaxLine)
-	var s scanner
+	p.lines = newLineReader(p.r, p.o.MaxLine)
 	for {
 		select {
 		case <-p.done: // what is still in the buffer does not count
 			return ErrClosed
 		default:
 		}
-		line, own, err := lines.next()
+		line, own, err := p.lines.next()
 		if errors.Is(err, ErrLineTooLong) {
 			p.garbage(nil, err, invalid("a line is longer than %d bytes", p.o.MaxLine), false)
 			continue
@@ -253,13 +262,13 @@ func (p *Peer) readLines() error {
 		if err != nil {
 			return err
 		}
-		switch m := s.classify(line); m.kind {
+		switch m := p.scan.classify(line); m.kind {
 		case notification:
 			if p.o.Notify != nil {
-				p.o.Notify(p.methodName(m.method), keep(m.params, own), lines.n)
+				p.o.Notify(p.methodName(m.method), keep(m.params, own), p.lines.n)
 			}
 		case request:
-			p.admit(m, lines.n, own)
+			p.admit(m, own)
 		case response:
 			p.settle(m, own)
 		case garbage:

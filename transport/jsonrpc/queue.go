@@ -18,19 +18,27 @@ type item struct {
 	written func() // may be nil
 }
 
-// A queue holds what is to be written and who waits for it to shrink.
+// A queue holds what is to be written and who waits for it to shrink. There is
+// a writer only while there is something to write: most connections are idle
+// most of the time, and a waiting goroutine costs 4 KiB.
 type queue struct {
-	max int // bytes; beyond it put refuses
+	max   int    // bytes; beyond it put refuses
+	spawn func() // starts a goroutine that calls write; called with mu held
 
-	mu    sync.Mutex
-	wake  sync.Cond // the writer, on mu
-	items []item
-	size  int // bytes not yet taken by the other side, also those being written
+	mu      sync.Mutex
+	started bool // there may be a writer
+	writing bool // there is one, or it is about to be
+	items   []item
+	size    int // bytes not yet taken by the other side, also those being written
 	// holds counts the reasons to go on although nothing is queued: the
 	// reader, and every request that has not been answered.
 	holds int
 	rooms []*room
 	err   error // set when the peer closes; nothing is taken or written after it
+
+	// blocks are buffers that small lines are put together in. The collector
+	// takes them from an idle peer.
+	blocks sync.Pool
 }
 
 // A room is somebody who waits for the queue to get smaller than below.
@@ -39,9 +47,21 @@ type room struct {
 	free  chan struct{}
 }
 
-func (q *queue) init(max int) {
-	q.max, q.holds = max, 1
-	q.wake.L = &q.mu
+// start lets the writer come.
+func (q *queue) start() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.started = true
+	q.rouseLocked()
+}
+
+// rouseLocked sees to it that there is a writer if there is work for one. To
+// find the end of everything is work too.
+func (q *queue) rouseLocked() {
+	if q.started && !q.writing && q.err == nil && (len(q.items) > 0 || q.holds == 0) {
+		q.writing = true
+		q.spawn()
+	}
 }
 
 // put appends the items. overflow means that nothing was appended because the
@@ -64,7 +84,7 @@ func (q *queue) put(items ...item) (overflow bool, err error) {
 	}
 	q.items = append(q.items, items...)
 	q.size += size
-	q.wake.Signal()
+	q.rouseLocked()
 	return false, nil
 }
 
@@ -77,7 +97,7 @@ func (q *queue) hold() {
 func (q *queue) release() {
 	q.mu.Lock()
 	q.holds--
-	q.wake.Signal()
+	q.rouseLocked()
 	q.mu.Unlock()
 }
 
@@ -90,7 +110,6 @@ func (q *queue) close(err error) bool {
 	}
 	q.err = err
 	q.items = nil
-	q.wake.Signal()
 	q.freeLocked()
 	return true
 }
@@ -101,27 +120,29 @@ func (q *queue) reason() error {
 	return q.err
 }
 
-// take waits for items and returns all there are; spare is used for the next
-// ones. It returns io.EOF when nothing is queued and nothing holds the queue
-// open, and the reason when the peer is closed.
+// take returns all items there are; spare is used for the next ones. With
+// nothing to write it returns none, and the writer must end. The error is
+// io.EOF when, besides, nothing holds the queue open, and the reason when the
+// peer is closed.
 func (q *queue) take(spare []item) ([]item, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.err == nil && len(q.items) == 0 {
-		if q.holds == 0 {
-			return nil, io.EOF
-		}
-		if cap(spare) > 64 { // an idle peer keeps little
-			spare, q.items = nil, nil
-		}
-		q.wake.Wait()
-	}
 	if q.err != nil {
 		return nil, q.err
 	}
 	items := q.items
 	q.items = spare
-	return items, nil
+	if len(items) > 0 {
+		return items, nil
+	}
+	if q.holds == 0 {
+		return nil, io.EOF // writing stays set: there will be no other
+	}
+	q.writing = false
+	if cap(spare) > 16 { // an idle peer keeps little
+		q.items = nil
+	}
+	return nil, nil
 }
 
 // shrink notes that n bytes are written.
@@ -168,42 +189,22 @@ func (q *queue) wait(ctx context.Context, n int) error {
 	}
 }
 
-// write writes what is queued until the queue ends, and returns why it did.
+// write writes what is queued until nothing is. The error is the reason why
+// there will be nothing any more: io.EOF if all is done.
 func (q *queue) write(w io.Writer) error {
-	var (
-		items, spare []item
-		err          error
-		// Blocks are made in a buffer that is put back before waiting, so
-		// that the collector can take it from an idle peer.
-		blocks sync.Pool
-	)
+	var spare []item
 	for {
-		clear(items)
-		if items, err = q.take(spare); err != nil {
+		items, err := q.take(spare)
+		if len(items) == 0 {
 			return err
 		}
-		spare = items[:0]
 		for rest := items; len(rest) > 0; {
 			n, size := 1, len(rest[0].line)
 			for n < len(rest) && size+len(rest[n].line) <= maxWrite {
 				size += len(rest[n].line)
 				n++
 			}
-			if n == 1 {
-				_, err = w.Write(rest[0].line)
-			} else {
-				block, _ := blocks.Get().(*[]byte)
-				if block == nil {
-					block = new([]byte)
-				}
-				for _, it := range rest[:n] {
-					*block = append(*block, it.line...)
-				}
-				_, err = w.Write(*block)
-				*block = (*block)[:0]
-				blocks.Put(block)
-			}
-			if err != nil {
+			if err := q.writeTogether(w, rest[:n]); err != nil {
 				return fmt.Errorf("writing: %w", err)
 			}
 			q.shrink(size)
@@ -214,5 +215,27 @@ func (q *queue) write(w io.Writer) error {
 			}
 			rest = rest[n:]
 		}
+		clear(items)
+		spare = items[:0]
 	}
+}
+
+// writeTogether writes the items at once.
+func (q *queue) writeTogether(w io.Writer, items []item) error {
+	if len(items) == 1 {
+		_, err := w.Write(items[0].line)
+		return err
+	}
+	block, _ := q.blocks.Get().(*[]byte)
+	if block == nil {
+		block = new([]byte)
+	}
+	b := (*block)[:0]
+	for _, it := range items {
+		b = append(b, it.line...)
+	}
+	*block = b
+	defer q.blocks.Put(block)
+	_, err := w.Write(b)
+	return err
 }

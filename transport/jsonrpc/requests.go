@@ -161,8 +161,8 @@ func idKey(id []byte) string {
 
 // admit takes a request in, in the reader: it asks the owner and hands the
 // handler to the server.
-func (p *Peer) admit(m message, line uint64, own bool) {
-	r := &Request{ID: keep(m.id, own), Method: p.methodName(m.method), Params: keep(m.params, own), Line: line, sent: make(chan struct{})}
+func (p *Peer) admit(m *message, own bool) {
+	r := &Request{ID: keep(m.id, own), Method: p.methodName(m.method), Params: keep(m.params, own), Line: p.lines.n, sent: make(chan struct{})}
 	in := &inbound{Request: r, key: idKey(r.ID)}
 	in.ctx, in.cancel = context.WithCancel(p.ctx)
 	if e := p.requests.add(in); e != nil {

@@ -20,6 +20,8 @@ type scanner struct {
 	stack []uint64
 	why   string // what was wrong, and
 	at    int    // where, after a failure
+
+	m message // what classify returns; here, so that reading needs little stack
 }
 
 // fail notes the reason and returns the position that means failure.
