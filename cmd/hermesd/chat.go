@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -365,7 +366,9 @@ func (c *chat) show() {
 	q := c.questions[len(c.questions)-1]
 	c.view.question(*q)
 	if c.lines == nil {
-		c.view.note("Answer it elsewhere: in an editor, or with hermesd permissions list and hermesd permissions answer.")
+		var id string
+		_ = json.Unmarshal([]byte(q.ID), &id) // the daemon's ids are strings
+		c.view.note("Answer it in an editor, or with: hermesd permissions answer %s %s", id, strings.Join(optionIDs(q.Options), "|"))
 		return
 	}
 	c.view.ready(fmt.Sprintf("1-%d? ", len(q.Options)))
@@ -396,7 +399,7 @@ func (c *chat) withdrawn(id string) {
 			continue
 		}
 		c.questions = append(c.questions[:i], c.questions[i+1:]...)
-		c.view.note("The question was answered elsewhere: %s", oneLine(q.Title))
+		c.view.note("The question is closed, answered elsewhere or out of time: %s", oneLine(q.Title))
 		c.show()
 		return
 	}

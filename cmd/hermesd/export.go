@@ -16,7 +16,7 @@ import (
 // they are, tool calls in their last state where they began.
 func exportMarkdown(ctx context.Context, c *acpclient.Client, s sessionDetails, w *bufio.Writer) error {
 	d := document{tools: map[string]int{}}
-	if err := readLog(ctx, c, s.ID, 1, false, func(e logEvent) error { d.add(e); return nil }); err != nil {
+	if err := readLog(ctx, c, s.ID, 0, false, func(e logEvent) error { d.add(e); return nil }); err != nil {
 		return err
 	}
 	title := s.Title

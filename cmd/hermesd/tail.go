@@ -21,28 +21,17 @@ import (
 type logEvent struct {
 	Seq  uint64          `json:"seq"`
 	Last uint64          `json:"last"`
-	Time json.RawMessage `json:"time"`
+	Time time.Time       `json:"time"`
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data"`
-}
-
-// when reads the time: Unix milliseconds, or RFC 3339.
-func (e logEvent) when() time.Time {
-	var ms int64
-	if json.Unmarshal(e.Time, &ms) == nil {
-		return time.UnixMilli(ms)
-	}
-	var t time.Time
-	_ = json.Unmarshal(e.Time, &t) // zero if it is neither
-	return t
 }
 
 // pageBytes is how much of a log is asked for at once.
 const pageBytes = 1 << 20
 
-// readLog gives a session's records from a Seq on, in order. With follow it goes
-// on until yield or ctx ends it.
-func readLog(ctx context.Context, c *acpclient.Client, id string, from uint64, follow bool, yield func(logEvent) error) error {
+// readLog gives a session's records after a Seq, in order. With follow it goes on
+// until yield or ctx ends it.
+func readLog(ctx context.Context, c *acpclient.Client, id string, after uint64, follow bool, yield func(logEvent) error) error {
 	for {
 		var page struct {
 			Events []logEvent `json:"events"`
@@ -50,7 +39,7 @@ func readLog(ctx context.Context, c *acpclient.Client, id string, from uint64, f
 			Next   uint64     `json:"next"`
 		}
 		err := c.Call(ctx, "_hermes/sessions/tail", map[string]any{
-			"sessionId": id, "from": from, "limitBytes": pageBytes, "wait": follow,
+			"sessionId": id, "from": after, "limitBytes": pageBytes, "wait": follow,
 		}, &page)
 		if err != nil {
 			return err
@@ -60,15 +49,10 @@ func readLog(ctx context.Context, c *acpclient.Client, id string, from uint64, f
 				return err
 			}
 		}
-		switch {
-		case page.Next > from:
-			from = page.Next
-		case len(page.Events) > 0:
-			from = page.Events[len(page.Events)-1].Last + 1
-		}
-		if !follow && (len(page.Events) == 0 || from > page.Head) {
+		if !follow && (page.Next <= after || page.Next >= page.Head) {
 			return nil
 		}
+		after = max(after, page.Next)
 	}
 }
 
@@ -100,10 +84,10 @@ func (a *app) sessionsTail() *cobra.Command {
 				}
 				// The last records are known only when all have been seen: a record
 				// may hold any number of events.
-				next := max(from, 1)
+				seen := max(from, 1) - 1
 				var last []logEvent
-				err = readLog(ctx, c, s.ID, next, false, func(e logEvent) error {
-					next = e.Last + 1
+				err = readLog(ctx, c, s.ID, seen, false, func(e logEvent) error {
+					seen = e.Last
 					if lines == 0 {
 						return print(e)
 					}
@@ -120,7 +104,7 @@ func (a *app) sessionsTail() *cobra.Command {
 				if err != nil || !follow {
 					return err
 				}
-				err = readLog(ctx, c, s.ID, next, true, print)
+				err = readLog(ctx, c, s.ID, seen, true, print)
 				if ctx.Err() != nil {
 					return nil // Ctrl-C is how one stops following
 				}
@@ -142,7 +126,7 @@ func (a *app) printEvent(e logEvent) error {
 	if e.Last > e.Seq {
 		seq = fmt.Sprintf("%d-%d", e.Seq, e.Last)
 	}
-	_, err := fmt.Fprintf(a.out, "%s%9s  %s%s  %s\n", c.dim, seq, e.when().Local().Format("15:04:05.000"), c.reset, shorten(printable(summary(e)), 160))
+	_, err := fmt.Fprintf(a.out, "%s%9s  %s%s  %s\n", c.dim, seq, e.Time.Local().Format("15:04:05.000"), c.reset, shorten(printable(summary(e)), 160))
 	return err
 }
 
@@ -240,7 +224,7 @@ func (a *app) sessionsExport() *cobra.Command {
 					if format == "json" {
 						lines := json.NewEncoder(out)
 						lines.SetEscapeHTML(false)
-						err = readLog(ctx, c, s.ID, 1, false, func(e logEvent) error { return lines.Encode(e) })
+						err = readLog(ctx, c, s.ID, 0, false, func(e logEvent) error { return lines.Encode(e) })
 					} else {
 						err = exportMarkdown(ctx, c, s, out)
 					}

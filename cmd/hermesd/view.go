@@ -26,6 +26,7 @@ type view struct {
 type shownTool struct {
 	call  json.RawMessage
 	begun bool // its title is printed
+	asked bool // a question has shown what it changes
 	ended bool
 }
 
@@ -162,12 +163,7 @@ func (v *view) chunk(kind string, update json.RawMessage) {
 
 // tool shows a tool call when it has a title to show, and again when it is over.
 func (v *view) tool(update json.RawMessage) {
-	id := acp.ToolCallID(update)
-	t := v.tools[id]
-	if t == nil {
-		t = &shownTool{}
-		v.tools[id] = t
-	}
+	t := v.toolOf(acp.ToolCallID(update))
 	if t.ended {
 		return
 	}
@@ -181,7 +177,7 @@ func (v *view) tool(update json.RawMessage) {
 			mark, colour = "✗", v.c.red
 		}
 		v.line("%s%s%s %s", colour, mark, v.c.reset, shorten(printable(title), maxLineWidth))
-		v.toolResult(t.call)
+		v.toolResult(t)
 		t.call = nil // what is over is not shown again
 		return
 	}
@@ -191,11 +187,22 @@ func (v *view) tool(update json.RawMessage) {
 	}
 }
 
+func (v *view) toolOf(id string) *shownTool {
+	t := v.tools[id]
+	if t == nil {
+		t = &shownTool{}
+		v.tools[id] = t
+	}
+	return t
+}
+
 // toolResult shows what a tool changed and the end of what it printed.
-func (v *view) toolResult(call json.RawMessage) {
-	for _, c := range toolContents(call) {
+func (v *view) toolResult(t *shownTool) {
+	for _, c := range toolContents(t.call) {
 		if c.path != "" {
-			v.diff(c)
+			if !t.asked {
+				v.diff(c)
+			}
 			continue
 		}
 		lines := strings.Split(strings.TrimSpace(c.text), "\n")
@@ -237,9 +244,11 @@ func (v *view) diff(c toolContent) {
 // question puts a question with numbered choices.
 func (v *view) question(q acpclient.Question) {
 	v.line("%s? %s%s", v.c.yellow, shorten(printable(q.Title), maxLineWidth), v.c.reset)
+	t := v.toolOf(acp.ToolCallID(q.ToolCall))
 	for _, c := range toolContents(q.ToolCall) {
 		if c.path != "" {
 			v.diff(c)
+			t.asked = true
 		}
 	}
 	for i, o := range q.Options {
