@@ -122,12 +122,7 @@ func (t *turn) described(c *call) toolCall {
 // rawInput shows arguments as they are unless they are huge: the diff shows
 // them too.
 func rawInput(args json.RawMessage) json.RawMessage {
-	switch {
-	case len(args) == 0:
-		return json.RawMessage("{}")
-	case !json.Valid(args):
-		return encode(string(args[:min(len(args), maxRawInput)]))
-	case len(args) <= maxRawInput:
+	if len(args) <= maxRawInput {
 		return args
 	}
 	var fields map[string]json.RawMessage

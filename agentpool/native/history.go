@@ -172,8 +172,8 @@ func (m *memory) replay(r session.Record) error {
 		if err != nil {
 			break
 		}
-		m.titled = true
 		if _, ok := slashCommand(msg); !ok {
+			m.titled = true
 			m.history.add(msg)
 			m.open = true
 		}

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,14 +39,16 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 	if err != nil {
 		return "", err
 	}
-	if err := t.entitle(ctx, prompt); err != nil {
-		return "", err
-	}
 	if c, ok := slashCommand(prompt); ok {
-		err := t.host.Update(ctx, appendChunk(chunkHead("agent_message_chunk", t.messageID()), c.answer(t.Agent)))
-		return "end_turn", err
+		return "end_turn", t.host.Update(ctx, appendChunk(chunkHead("agent_message_chunk", t.messageID()), c.answer(t.Agent)))
 	}
 	t.history.add(prompt)
+	if err := t.entitle(ctx, prompt); err != nil {
+		if ctx.Err() == nil {
+			t.history.takeBack()
+		}
+		return "", err
+	}
 	limit := t.cfg.MaxCalls
 	if limit <= 0 {
 		limit = defaultMaxCalls
@@ -151,6 +154,7 @@ func (t *turn) sample(ctx context.Context) (llm.Message, llm.Stop, error) {
 			call := *e.Call
 			t.calls++
 			call.ID = fmt.Sprintf("call_%d_%d", t.seq, t.calls)
+			call.Args = validArgs(call.Args)
 			msg.Parts = append(msg.Parts, llm.Part{Call: &call})
 		case llm.EventBreak:
 			finish()
@@ -159,6 +163,18 @@ func (t *turn) sample(ctx context.Context) (llm.Message, llm.Stop, error) {
 	})
 	finish()
 	return msg, stop, err
+}
+
+// validArgs makes JSON of what a model gave as arguments: text that is none
+// becomes a string, which the tool will refuse in its own words.
+func validArgs(args json.RawMessage) json.RawMessage {
+	switch {
+	case len(bytes.TrimSpace(args)) == 0:
+		return json.RawMessage("{}")
+	case !json.Valid(args):
+		return encode(string(args))
+	}
+	return args
 }
 
 func callsOf(m llm.Message) []llm.ToolCall {
