@@ -19,6 +19,7 @@
 //
 //	lock                    held by the process that uses the folder; its pid is in it
 //	sessions.db             bbolt
+//	sessions.db.corrupt-*   a file too short to hold anything, put aside
 //	journal/                files called segments, numbered in hexadecimal
 //	journal/*.journal
 //	journal/*.damaged       segments put aside because something in them could not be read
@@ -81,7 +82,8 @@
 //
 // Everything is safe for concurrent use. The writer is the only goroutine that
 // calls Sinks, one call at a time; after a Log's Close its Sink is not called
-// any more. No lock is held across a write or a sync, and no bbolt transaction
-// when a method returns. Locks are taken in this order: Store.registry,
-// log.calls, log.mu, Store.mu or index.mu.
+// any more. No bbolt transaction is held when a method returns, and no lock
+// across a write or a sync but Store.moving, which only movers take. Locks are
+// taken in this order: Store.moving, Store.registry, log.calls, log.mu,
+// Store.mu or index.mu.
 package store

@@ -167,6 +167,12 @@ func (s *Store) begin(segments, damaged []segment, st state, boot string) error 
 	if len(segments) > 0 {
 		s.oldest = segments[0].number
 	}
+	if s.tree.wasteful() {
+		// A full disk is the likeliest reason, and none to stop here.
+		if err := s.tree.compact(); err != nil {
+			s.o.Log.Warn().Err(err).Msg("the database could not be made smaller")
+		}
+	}
 	next := state{epoch: s.epoch, boot: boot, inode: s.tree.inode(), journal: s.oldest}
 	if err := s.tree.save(next); err != nil {
 		return err

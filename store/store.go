@@ -55,6 +55,9 @@ type Store struct {
 
 	backlog atomic.Int64 // bytes written and not in bbolt
 
+	// moving is held by who moves, and taken before all other locks.
+	moving sync.Mutex
+
 	// registry guards logs: the sessions in memory. It is taken before log.mu.
 	registry sync.Mutex
 	logs     map[session.ID]*log
@@ -394,9 +397,6 @@ func (s *Store) close() error {
 	}
 	last := s.writer.number
 	if err == nil {
-		// Everything is in bbolt. With the list of free pages in it the next
-		// Open need not look for them.
-		s.tree.db.NoFreelistSync = false
 		err = s.tree.save(state{epoch: s.epoch, boot: s.o.boot(), clean: true, inode: s.tree.inode(), journal: last + 1})
 		if err == nil {
 			for n := s.oldest; n <= last; n++ {

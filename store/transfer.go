@@ -33,12 +33,13 @@ func (s *Store) transfer(stop <-chan struct{}) {
 		backoff := minRetry
 		for {
 			err := s.moveOnce()
-			s.setTransferError(err)
+			if s.setTransferError(err) {
+				s.o.Log.Error().Err(err).Msg("moving the journal to the database fails; trying again")
+			}
 			poke(s.wake) // there is room, or a reason to tell
 			if err == nil {
 				break
 			}
-			s.o.Log.Error().Err(err).Msg("moving the journal to the database failed; trying again")
 			if !wait(backoff, nil) {
 				return
 			}
@@ -57,6 +58,8 @@ type share struct {
 // moveOnce moves everything that is written by now, and removes the segments
 // that are not needed any more. On an error nothing was moved.
 func (s *Store) moveOnce() error {
+	s.moving.Lock()
+	defer s.moving.Unlock()
 	s.mu.Lock()
 	// In this order: what lies in segments below covered was pending before.
 	covered, oldest := s.covered, s.oldest
@@ -145,8 +148,11 @@ func (s *Store) transferError() error {
 	return s.moveErr
 }
 
-func (s *Store) setTransferError(err error) {
+// setTransferError reports whether it is news that transfers fail.
+func (s *Store) setTransferError(err error) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.moveErr
 	s.moveErr = err
-	s.mu.Unlock()
+	return err != nil && (before == nil || before.Error() != err.Error())
 }

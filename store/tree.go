@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -36,6 +37,10 @@ const treeFormat = 1
 type tree struct {
 	db   *bolt.DB
 	path string
+	// broken is set once a transaction that writes has panicked: bbolt may not
+	// have let go of its locks. Only Open, the mover and Close write, never two
+	// at a time.
+	broken error
 	// fault, if set, is asked before each transaction is committed.
 	fault func() error
 }
@@ -64,21 +69,8 @@ func openTree(path string) (*tree, error) {
 			return nil, err
 		}
 	}
-	o := &bolt.Options{
-		Timeout:        time.Second,
-		FreelistType:   bolt.FreelistMapType,
-		NoFreelistSync: true,
-		NoStatistics:   true,
-	}
-	if mmapAhead && unsafe.Sizeof(uintptr(0)) == 8 {
-		// Address space, not memory. A file that grows beyond it has to wait
-		// for all readers.
-		o.InitialMmapSize = 1 << 30
-	}
-	err := t.guard(func() (err error) {
-		t.db, err = bolt.Open(path, 0o600, o)
-		return err
-	})
+	_ = os.Remove(path + compactSuffix)
+	err := t.open()
 	switch {
 	case err == nil:
 		return t, nil
@@ -90,6 +82,30 @@ func openTree(path string) (*tree, error) {
 		return nil, err
 	}
 	return nil, fmt.Errorf("opening %s: %w", path, err)
+}
+
+// open opens the file with bbolt. The list of free pages is kept in the file:
+// transactions are few and large, so that writing it costs little, while
+// without it bbolt walks through the whole file when it opens it, in a
+// goroutine of its own whose panics, should the file be damaged, nobody can
+// catch.
+func (t *tree) open() error {
+	o := &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType}
+	if mmapAhead && unsafe.Sizeof(uintptr(0)) == 8 {
+		// Address space, not memory. A file that grows beyond it has to wait
+		// for all readers.
+		o.InitialMmapSize = 1 << 30
+	}
+	open := func() (err error) {
+		t.db, err = bolt.Open(t.path, 0o600, o)
+		return err
+	}
+	err := t.guard(open)
+	if errors.Is(err, syscall.ENOMEM) && o.InitialMmapSize > 0 {
+		o.InitialMmapSize = 0
+		err = t.guard(open)
+	}
+	return err
 }
 
 func (t *tree) damaged(cause any) error {
@@ -114,8 +130,12 @@ func (t *tree) view(f func(*bolt.Tx) error) error {
 }
 
 func (t *tree) update(f func(*bolt.Tx) error) error {
-	return t.guard(func() error {
-		return t.db.Update(func(tx *bolt.Tx) error {
+	if t.broken != nil {
+		return t.broken
+	}
+	done := false
+	err := t.guard(func() error {
+		err := t.db.Update(func(tx *bolt.Tx) error {
 			if err := f(tx); err != nil {
 				return err
 			}
@@ -124,10 +144,77 @@ func (t *tree) update(f func(*bolt.Tx) error) error {
 			}
 			return nil
 		})
+		done = true
+		return err
 	})
+	if !done {
+		t.broken = err
+	}
+	return err
 }
 
-func (t *tree) close() error { return t.guard(t.db.Close) }
+func (t *tree) close() error {
+	if t.broken != nil {
+		return nil // it would wait for ever
+	}
+	return t.guard(t.db.Close)
+}
+
+const (
+	compactSuffix = ".compact"
+	// A file is made anew when it is opened if that gains this much, and half
+	// of it, and costs no more than copying this much.
+	compactGain = 64 << 20
+	compactCost = 256 << 20
+)
+
+// wasteful says whether the file is worth compacting.
+func (t *tree) wasteful() bool {
+	var size int64
+	if err := t.view(func(tx *bolt.Tx) error { size = tx.Size(); return nil }); err != nil {
+		return false
+	}
+	st := t.db.Stats()
+	free := int64(st.FreePageN+st.PendingPageN) * int64(t.db.Info().PageSize)
+	return free > compactGain && free > size/2 && size-free < compactCost
+}
+
+// compact puts a copy without free pages in the file's place. On an error
+// everything is as before, or the tree is closed.
+func (t *tree) compact() error {
+	name := t.path + compactSuffix
+	dst, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		return errors.Join(err, os.Remove(name))
+	}
+	err = t.guard(func() error { return bolt.Compact(dst, t.db, 16<<20) })
+	if err == nil {
+		err = dst.Update(func(tx *bolt.Tx) error {
+			info, err := os.Stat(name)
+			if err != nil {
+				return err
+			}
+			b := tx.Bucket(bucketStore)
+			if b == nil {
+				return nil
+			}
+			return b.Put(keyInode, binary.LittleEndian.AppendUint64(nil, inode(info)))
+		})
+	}
+	if err := errors.Join(err, dst.Close()); err != nil {
+		return fail(err)
+	}
+	if err := t.close(); err != nil {
+		return fail(err)
+	}
+	if err := os.Rename(name, t.path); err != nil {
+		return errors.Join(fail(err), t.open())
+	}
+	return errors.Join(syncDir(filepath.Dir(t.path)), t.open())
+}
 
 // load reads the state. It changes nothing; the error is ErrNewer if the file
 // is not ours to read.

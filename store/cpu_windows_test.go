@@ -1,0 +1,3 @@
+package store
+
+func cpuTime() int64 { return 0 }
