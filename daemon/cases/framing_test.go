@@ -204,11 +204,12 @@ func c09(r *run) {
 	// Long output that is cut stays whole characters: all frames are UTF-8 and
 	// hold no half pair, which is checked of every line; here a long one.
 	a.mode(s, "dont_ask")
+	mark := len(a.Frames())
 	if got := a.prompt(s, "run for i in $(seq 40000); do printf '日本👩'; done"); got != "end_turn" {
 		r.Errorf("long output ended with %q", got)
 	}
-	for _, f := range a.Frames() {
-		if i := bytes.IndexRune(f.Raw, '\uFFFD'); i >= 0 && !bytes.Contains(f.Raw, []byte("cut \uFFFD here")) {
+	for _, f := range a.Frames()[mark:] {
+		if i := bytes.IndexRune(f.Raw, '\uFFFD'); i >= 0 {
 			r.Errorf("cut in the middle of a character: %.200s", f.Raw[max(0, i-100):])
 		}
 	}

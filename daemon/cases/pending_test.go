@@ -26,7 +26,7 @@ var remaining = map[string]string{
 	"C18": "external agents: terminal/* served for them",
 	"C19": "external agents: an update after their own answer",
 	"C26": "external agents: exactly one session/cancel reaches them",
-	"C27": "language models: each tool call has one result in the next request",
+	"C27": "language models: each tool call has one result in the next request; holders: a command ends with the daemon that was killed",
 	"C29": "external agents: an option they did not offer is never sent to them",
 	"C34": "external agents: a session that is gone there",
 	"C41": "language models: the file's lines in what the model is sent",

@@ -119,7 +119,7 @@ func (r *run) end() {
 			r.Logf("stderr of the daemon:\n%s", r.daemon.Stderr())
 		}
 		for _, e := range r.editors {
-			r.Logf("%s\nstderr: %q", e.transcript(30), e.Stderr())
+			r.Logf("%s\nstderr: %q", e.transcript(8), e.Stderr())
 		}
 	}
 	if err := r.home.Close(); err != nil {
@@ -909,7 +909,7 @@ func (e *editor) transcript(n int) string {
 		frames = frames[len(frames)-n:]
 	}
 	for _, f := range frames {
-		fmt.Fprintf(&b, "\n  %.400s", f.Raw)
+		fmt.Fprintf(&b, "\n  %.300s", f.Raw)
 	}
 	return b.String()
 }
@@ -1168,8 +1168,8 @@ func (e *editor) page(params obj) ([]listed, string) {
 	return result.Sessions, *result.NextCursor
 }
 
-// memory is the resident memory of a process in bytes, 0 where that cannot be
-// told.
+// memory is the resident memory of a process in bytes, without the pages of
+// files it has mapped; 0 where that cannot be told.
 func memory(pid int) int64 {
 	if runtime.GOOS != "linux" {
 		return 0
@@ -1178,7 +1178,7 @@ func memory(pid int) int64 {
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(data), "VmRSS:")
+	_, after, _ := strings.Cut(string(data), "RssAnon:")
 	fields := strings.Fields(after)
 	if len(fields) == 0 {
 		return 0

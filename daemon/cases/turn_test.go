@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hermesd/hermesd/daemon/daemontest"
@@ -36,7 +37,7 @@ func c17(r *run) {
 	a := r.ed("A")
 	a.await(responseTo(0), patience)
 	a.initialized = true
-	r.play(5)
+	r.play(4)
 	s := r.vars["$S"]
 	r.play(1) // no fs/read_text_file for a second
 	r.play(1)
@@ -405,7 +406,13 @@ func c27(r *run) {
 	if stop := b.prompt(s, "say on"); stop != "end_turn" {
 		r.Errorf("after the crash a prompt ended with %q", stop)
 	}
-	r.goneSoon(nap)
+	// With holders the end of the command will be known; until then it outlives
+	// the daemon that was killed.
+	for _, p := range r.home.Processes() {
+		if strings.Contains(p.Command, nap) {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
 }
 
 // C49: an editor dies in mid-turn.
@@ -517,8 +524,10 @@ func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 func c60(r *run) {
 	r.play(3)
 	a, b, s := r.ed("A"), r.ed("B"), r.vars["$S"]
-	r.play(4)
-	r.play(2)
+	r.play(3)
+	// The first prompt is there before the second, also where shims race.
+	b.await(hasUpdate("user_message_chunk", "A1"), patience)
+	r.play(3)
 	r.wantStop(a.only(2), "end_turn")
 	fb := b.only(2)
 	queued := fb.Error == nil

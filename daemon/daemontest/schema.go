@@ -143,6 +143,10 @@ func (t *Tap) response(id json.RawMessage, members map[string]json.RawMessage) (
 	if hasResult == hasError {
 		return []error{errors.New("a response needs one of result and error")}
 	}
+	if hasError && string(id) == "null" {
+		// It may answer a request whose id is null, or something that had none.
+		return t.schemas.fault(fail)
+	}
 	t.mu.Lock()
 	methods := t.asked[string(id)]
 	method := ""
@@ -156,23 +160,28 @@ func (t *Tap) response(id json.RawMessage, members map[string]json.RawMessage) (
 	}
 	t.mu.Unlock()
 	if hasError {
-		if method == "" && string(id) != "null" {
+		if method == "" {
 			faults = append(faults, fmt.Errorf("an error for the id %s, which is not open", id))
 		}
-		faults = append(faults, t.schemas.stable.check("Error", fail)...)
-		var e struct {
-			Message string `json:"message"`
-		}
-		_ = json.Unmarshal(fail, &e)
-		if e.Message == "" || strings.ContainsAny(e.Message, "\r\n") {
-			faults = append(faults, fmt.Errorf("error message %q is empty or has several lines", e.Message))
-		}
-		return faults
+		return append(faults, t.schemas.fault(fail)...)
 	}
 	if method == "" {
 		return []error{fmt.Errorf("an answer to the id %s, which is not open", id)}
 	}
 	return t.schemas.check("Response", "agent", method, result)
+}
+
+// fault checks the error member of a response.
+func (s *Schemas) fault(body json.RawMessage) []error {
+	faults := s.stable.check("Error", body)
+	var e struct {
+		Message string `json:"message"`
+	}
+	_ = json.Unmarshal(body, &e)
+	if e.Message == "" || strings.ContainsAny(e.Message, "\r\n") {
+		faults = append(faults, fmt.Errorf("error message %q is empty or has several lines", e.Message))
+	}
+	return faults
 }
 
 // check validates the params or the result of a method: against the stable

@@ -58,6 +58,7 @@ type Wire struct {
 	more   chan struct{} // closed and replaced whenever something below changes
 	frames []Frame
 	paused bool
+	killed bool
 	faults []error
 	ended  bool  // stdout has ended
 	exit   error // of the shim, set before done is closed
@@ -142,6 +143,12 @@ func (w *Wire) gate() {
 
 func (w *Wire) take(line []byte, err error) {
 	var fault error
+	w.mu.Lock()
+	killed := w.killed
+	w.mu.Unlock()
+	if killed && !bytes.HasSuffix(line, []byte("\n")) {
+		return // cut where the shim was killed
+	}
 	if !bytes.HasSuffix(line, []byte("\n")) {
 		fault = fmt.Errorf("a line without its end (%v): %q", err, clip(line))
 	}
@@ -252,6 +259,9 @@ func (w *Wire) CloseInput() error { return w.stdin.Close() }
 
 // Kill ends the shim with SIGKILL and returns when it is gone.
 func (w *Wire) Kill() {
+	w.mu.Lock()
+	w.killed = true
+	w.mu.Unlock()
 	w.Pause(false)
 	_ = w.Cmd.Process.Kill()
 	<-w.done
