@@ -413,7 +413,7 @@ func (r *Replay) leaveOut(e *entry) {
 func (r *Replay) shorten(e *entry) {
 	switch e.what {
 	case aText:
-		if len(e.text) <= shortenAbove || e.left > 0 {
+		if len(e.text) <= shortenAbove {
 			return
 		}
 		n := acp.CutText(e.text, keepText)

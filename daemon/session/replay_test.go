@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hermesd/hermesd/transport/acp"
 )
@@ -253,7 +254,7 @@ func TestReplayCutsLongMessagesBetweenCharacters(t *testing.T) {
 		if !ok || end-start > MaxReplayText || acp.MessageID([]byte(u)) != "m" {
 			t.Fatalf("frame of %d bytes of text, ok %v", end-start, ok)
 		}
-		if !json.Valid([]byte(u)) || string(acp.ValidUnicode([]byte(u))) != u {
+		if !json.Valid([]byte(u)) || !utf8.ValidString(u) || string(acp.ValidUnicode([]byte(u))) != u {
 			t.Fatal("a character was split")
 		}
 		got += u[start:end]
@@ -378,9 +379,97 @@ func TestReplayOfOneHugeMessageIsBounded(t *testing.T) {
 	for range 400 {
 		p.chunk("agent_message_chunk", "m", strings.Repeat("x", 50_000))
 	}
-	got := replayed(p.records(), acp.ClientCaps{}, 1<<20)
-	if len(got) != 1 || !strings.Contains(got[0], `[19997952 bytes of this message left out`) {
+	r := NewReplay("s1", acp.ClientCaps{}, 1<<20)
+	for _, rec := range p.records() {
+		r.Add(rec)
+		if held := cap(r.last().text); held > 2<<20 {
+			t.Fatalf("%d bytes of it are held", held)
+		}
+	}
+	got := r.Finish()
+	if len(got) != 1 || !strings.Contains(string(got[0]), `[19997952 bytes of this message left out`) {
 		t.Errorf("got %d updates, %.300s", len(got), got[0])
+	}
+}
+
+func TestReplayTouchesTheNewestLast(t *testing.T) {
+	var p past
+	for i := range 40 {
+		p.chunk("agent_message_chunk", fmt.Sprint(i), strings.Repeat("m", 10_000))
+	}
+	call := fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","rawOutput":"%s"}`, strings.Repeat("z", 20_000))
+	p.say(call)
+	got := replayed(p.records(), acp.ClientCaps{}, 200_000)
+	if got[len(got)-1] != call {
+		t.Errorf("the output that was just made is shortened although older messages could be")
+	}
+	if !strings.Contains(got[0], "left out here") || size(got) > 200_000 {
+		t.Errorf("%d bytes, %.100s", size(got), got[0])
+	}
+}
+
+func TestReplaySaysOfACallOnlyWhatIsStillMissing(t *testing.T) {
+	var p past
+	p.say(fmt.Sprintf(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","content":%s}`, acp.TextContent(strings.Repeat("z", 50_000))))
+	for i := range 10 {
+		p.chunk("agent_message_chunk", fmt.Sprint(i), strings.Repeat("m", 3_000))
+	}
+	if got := replayed(p.records(), acp.ClientCaps{}, 40_000); !strings.Contains(got[0], "left out here") {
+		t.Fatalf("the call is not shortened: %.200s", got[0])
+	}
+	p.say(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[],"status":"completed"}`)
+	if got := replayed(p.records(), acp.ClientCaps{}, 40_000)[0]; got != `{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","content":[],"status":"completed"}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestReplayDoesNotBringBackACallThatWasLeftOut(t *testing.T) {
+	var p past
+	p.say(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"T"}`)
+	for i := range 100 {
+		p.chunk("agent_message_chunk", fmt.Sprint(i), strings.Repeat("m", 3_000))
+	}
+	p.say(`{"sessionUpdate":"tool_call_update","toolCallId":"t","rawOutput":"late"}`)
+	p.say(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`)
+	r := NewReplay("s", acp.ClientCaps{}, 40_000)
+	for _, rec := range p.records() {
+		r.Add(rec)
+	}
+	for _, u := range r.Finish() {
+		if acp.UpdateKind(u) == acp.ToolCall {
+			t.Errorf("got %s", u)
+		}
+	}
+	if len(r.calls) != 0 {
+		t.Errorf("%d calls are still held", len(r.calls))
+	}
+	wantTotal(t, r)
+}
+
+// wantTotal checks the count of bytes against the entries.
+func wantTotal(t *testing.T, r *Replay) {
+	t.Helper()
+	sum := 0
+	for _, e := range r.items {
+		if !e.dropped {
+			sum += e.size
+		}
+	}
+	if sum != r.total {
+		t.Errorf("the total is %d, the entries have %d", r.total, sum)
+	}
+}
+
+func TestReplayHoldsNoPromptThatWasShown(t *testing.T) {
+	p := bulk(10, 10)
+	q := p.admit(`[]`)
+	p.add(KindPromptWithdrawn, 0, encode(PromptWithdrawn{Prompt: q}))
+	r := NewReplay("s", acp.ClientCaps{}, 0)
+	for _, rec := range p.records() {
+		r.Add(rec)
+	}
+	if len(r.prompts) != 0 {
+		t.Errorf("%d prompts are held", len(r.prompts))
 	}
 }
 
@@ -420,15 +509,7 @@ func TestReplayKeepsItsMemoryWithinTheBudget(t *testing.T) {
 	if len(r.items) > 10_000 {
 		t.Errorf("%d entries are held", len(r.items))
 	}
-	sum := 0
-	for _, e := range r.items {
-		if !e.dropped {
-			sum += e.size
-		}
-	}
-	if sum != r.total {
-		t.Errorf("the total is %d, the entries have %d", r.total, sum)
-	}
+	wantTotal(t, r)
 }
 
 // TestReplayDependsOnEventsNotOnRecords replays random logs joined in random

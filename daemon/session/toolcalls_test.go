@@ -46,12 +46,13 @@ func TestACopyOfToolCallsIsIndependent(t *testing.T) {
 	var c ToolCalls
 	c.Apply([]byte(`{"sessionUpdate":"tool_call","toolCallId":"a","title":"A"}`))
 	c.Apply([]byte(`{"sessionUpdate":"tool_call","toolCallId":"b","title":"B"}`))
-	d := c
-	c.Apply([]byte(`{"sessionUpdate":"tool_call_update","toolCallId":"a","status":"failed"}`))
 	c.Apply([]byte(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"C"}`))
+	d := c
+	c.Apply([]byte(`{"sessionUpdate":"tool_call","toolCallId":"e","title":"E"}`))
 	d.Apply([]byte(`{"sessionUpdate":"tool_call","toolCallId":"d","title":"D"}`))
+	c.Apply([]byte(`{"sessionUpdate":"tool_call_update","toolCallId":"a","status":"failed"}`))
 	d.Apply([]byte(`{"sessionUpdate":"tool_call_update","toolCallId":"b","title":"X"}`))
-	if openIDs(&c) != "b c" || openIDs(&d) != "a b d" {
+	if openIDs(&c) != "b c e" || openIDs(&d) != "a b c d" {
 		t.Errorf("got %q and %q", openIDs(&c), openIDs(&d))
 	}
 	if !strings.Contains(string(c.Get("b")), `"B"`) {

@@ -98,6 +98,7 @@ func TestValidUnicode(t *testing.T) {
 		{"high alone", `"cut \ud83d here"`, `"cut \ufffd here"`},
 		{"high at the end", `"\uD83D"`, `"\ufffd"`},
 		{"low alone", `"\ude00\ud83d\ude00"`, `"\ufffd\ud83d\ude00"`},
+		{"two lows", `"\ude00\ude00"`, `"\ufffd\ufffd"`},
 		{"two highs", `"\ud83d\ud83d\ude00"`, `"\ufffd\ud83d\ude00"`},
 		{"escaped backslash before u", `"\\ud83d"`, `"\\ud83d"`},
 		{"three backslashes", `"\\\ud83d"`, `"\\\ufffd"`},
