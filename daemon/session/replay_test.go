@@ -512,6 +512,17 @@ func TestReplayKeepsItsMemoryWithinTheBudget(t *testing.T) {
 	wantTotal(t, r)
 }
 
+func TestReplayOfMessagesAloneKeepsWithinTheBudget(t *testing.T) {
+	r := NewReplay("s", acp.ClientCaps{}, 64<<10)
+	for i := range 5_000 {
+		u := fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"abcdefgh"},"messageId":"%d"}`, i)
+		r.Add(Record{First: Seq(i + 1), Last: Seq(i + 1), Kind: KindUpdate, Version: 1, Data: []byte(u)})
+		if r.total > 65<<10 {
+			t.Fatalf("%d bytes are held after %d messages", r.total, i+1)
+		}
+	}
+}
+
 // TestReplayDependsOnEventsNotOnRecords replays random logs joined in random
 // ways, as they are read from memory, from one page or from many.
 func TestReplayDependsOnEventsNotOnRecords(t *testing.T) {
