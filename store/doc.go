@@ -62,8 +62,8 @@
 //	├── boot            text: boot id of the machine when the store was last opened
 //	├── clean           1 byte: 1 if it was closed well since
 //	├── epoch           text
+//	├── file            text: names this very file, so that a copy put in its place is noticed
 //	├── format          4 bytes, little-endian: 1
-//	├── inode           8 bytes, little-endian: of this file, 0 if unknown
 //	└── journal         8 bytes, little-endian: the lowest segment that is still needed
 //	index
 //	└── <session>       CRC32C and meta

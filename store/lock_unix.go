@@ -22,3 +22,6 @@ func lockFile(f *os.File) (bool, error) {
 		}
 	}
 }
+
+// letGo ends the lock on f, which closing alone does not while f is mapped.
+func letGo(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -21,3 +21,6 @@ func lockFile(f *os.File) (bool, error) {
 	}
 	return false, os.NewSyscallError("LockFileEx", err)
 }
+
+// letGo leaves it to the end of the process to end the lock on f.
+func letGo(*os.File) {}

@@ -70,7 +70,7 @@ func (s *Store) recover(segments []segment, st state) error {
 	}
 	boot := s.o.boot()
 	found := evidence{fresh: st.fresh, clean: st.clean, sameBoot: boot != "" && boot == st.boot}
-	if at := s.tree.inode(); !st.fresh && st.inode != 0 && at != 0 && st.inode != at {
+	if at := identity(s.tree.path); !st.fresh && st.file != "" && at != "" && st.file != at {
 		found.lost = "the database was put back from a copy"
 	}
 
@@ -173,7 +173,7 @@ func (s *Store) begin(segments, damaged []segment, st state, boot string) error 
 			s.o.Log.Warn().Err(err).Msg("the database could not be made smaller")
 		}
 	}
-	next := state{epoch: s.epoch, boot: boot, inode: s.tree.inode(), journal: s.oldest}
+	next := state{epoch: s.epoch, boot: boot, file: identity(s.tree.path), journal: s.oldest}
 	if err := s.tree.save(next); err != nil {
 		return err
 	}

@@ -397,7 +397,7 @@ func (s *Store) close() error {
 	}
 	last := s.writer.number
 	if err == nil {
-		err = s.tree.save(state{epoch: s.epoch, boot: s.o.boot(), clean: true, inode: s.tree.inode(), journal: last + 1})
+		err = s.tree.save(state{epoch: s.epoch, boot: s.o.boot(), clean: true, file: identity(s.tree.path), journal: last + 1})
 		if err == nil {
 			for n := s.oldest; n <= last; n++ {
 				if err := s.files.Remove(segmentName(s.journal, n)); err != nil {

@@ -27,7 +27,7 @@ var (
 	keyClean     = []byte("clean")
 	keyEpoch     = []byte("epoch")
 	keyFormat    = []byte("format")
-	keyInode     = []byte("inode")
+	keyFile      = []byte("file")
 	keyJournal   = []byte("journal")
 )
 
@@ -37,6 +37,7 @@ const treeFormat = 1
 type tree struct {
 	db   *bolt.DB
 	path string
+	file *os.File // bbolt's, for when bbolt cannot close it any more
 	// broken is set once a transaction that writes has panicked: bbolt may not
 	// have let go of its locks. Only Open, the mover and Close write, never two
 	// at a time.
@@ -51,7 +52,7 @@ type state struct {
 	epoch   string
 	boot    string
 	clean   bool
-	inode   uint64
+	file    string // identity
 	journal uint64
 }
 
@@ -91,6 +92,11 @@ func openTree(path string) (*tree, error) {
 // catch.
 func (t *tree) open() error {
 	o := &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType}
+	o.OpenFile = func(name string, flag int, perm os.FileMode) (f *os.File, err error) {
+		f, err = os.OpenFile(name, flag, perm)
+		t.file = f
+		return f, err
+	}
 	if mmapAhead && unsafe.Sizeof(uintptr(0)) == 8 {
 		// Address space, not memory. A file that grows beyond it has to wait
 		// for all readers.
@@ -104,6 +110,9 @@ func (t *tree) open() error {
 	if errors.Is(err, syscall.ENOMEM) && o.InitialMmapSize > 0 {
 		o.InitialMmapSize = 0
 		err = t.guard(open)
+	}
+	if errors.Is(err, ErrDamaged) {
+		_ = t.drop()
 	}
 	return err
 }
@@ -155,9 +164,16 @@ func (t *tree) update(f func(*bolt.Tx) error) error {
 
 func (t *tree) close() error {
 	if t.broken != nil {
-		return nil // it would wait for ever
+		return t.drop()
 	}
 	return t.guard(t.db.Close)
+}
+
+// drop lets go of the file after a panic, when bbolt's own Close might wait for
+// ever. The memory map stays.
+func (t *tree) drop() error {
+	letGo(t.file)
+	return t.file.Close()
 }
 
 const (
@@ -193,15 +209,10 @@ func (t *tree) compact() error {
 	err = t.guard(func() error { return bolt.Compact(dst, t.db, 16<<20) })
 	if err == nil {
 		err = dst.Update(func(tx *bolt.Tx) error {
-			info, err := os.Stat(name)
-			if err != nil {
-				return err
+			if b := tx.Bucket(bucketStore); b != nil {
+				return b.Put(keyFile, []byte(identity(name)))
 			}
-			b := tx.Bucket(bucketStore)
-			if b == nil {
-				return nil
-			}
-			return b.Put(keyInode, binary.LittleEndian.AppendUint64(nil, inode(info)))
+			return nil
 		})
 	}
 	if err := errors.Join(err, dst.Close()); err != nil {
@@ -245,7 +256,7 @@ func (t *tree) load() (state, error) {
 		clean := b.Get(keyClean)
 		st = state{
 			epoch: string(b.Get(keyEpoch)), boot: string(b.Get(keyBoot)), clean: len(clean) == 1 && clean[0] == 1,
-			inode: number(keyInode), journal: number(keyJournal),
+			file: string(b.Get(keyFile)), journal: number(keyJournal),
 		}
 		return nil
 	})
@@ -275,18 +286,10 @@ func (t *tree) save(st state) error {
 			b.Put(keyEpoch, []byte(st.epoch)),
 			b.Put(keyBoot, []byte(st.boot)),
 			b.Put(keyClean, []byte{clean}),
-			b.Put(keyInode, binary.LittleEndian.AppendUint64(nil, st.inode)),
+			b.Put(keyFile, []byte(st.file)),
 			b.Put(keyJournal, binary.LittleEndian.AppendUint64(nil, st.journal)),
 		)
 	})
-}
-
-func (t *tree) inode() uint64 {
-	info, err := os.Stat(t.path)
-	if err != nil {
-		return 0
-	}
-	return inode(info)
 }
 
 // metas loads the index. A Meta that is damaged leaves a session that can still
