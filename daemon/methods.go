@@ -214,6 +214,9 @@ func (a *attachment) waiter(w *waiting) jsonrpc.Handler {
 // load is session/load and session/resume.
 func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.SessionSetup, error), replay bool) jsonrpc.Handler {
 	p, err := parse(r.Params)
+	if err == nil {
+		err = checkServers(p.Servers)
+	}
 	if err != nil {
 		return fail(err, "")
 	}
@@ -296,6 +299,9 @@ func checkDir(cwd string) error {
 
 func (e *editor) newSession(r *jsonrpc.Request) jsonrpc.Handler {
 	p, err := acp.ParseNewSession(r.Params)
+	if err == nil {
+		err = checkServers(p.Servers)
+	}
 	if err != nil {
 		return fail(err, "")
 	}
@@ -323,6 +329,11 @@ func (e *editor) newSession(r *jsonrpc.Request) jsonrpc.Handler {
 	}
 }
 
+// checkServers refuses transports that were not offered at initialize.
+func checkServers(servers []acp.MCPServer) error {
+	return acp.CheckTransports(servers, agentCaps.MCPHTTP, agentCaps.MCPSSE)
+}
+
 // serverWarning says plainly what is not done with MCP servers.
 func serverWarning(servers []acp.MCPServer) []string {
 	if len(servers) == 0 {
@@ -348,6 +359,9 @@ func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Sessi
 
 func (e *editor) fork(r *jsonrpc.Request) jsonrpc.Handler {
 	p, err := acp.ParseFork(r.Params)
+	if err == nil {
+		err = checkServers(p.Servers)
+	}
 	if err != nil {
 		return fail(err, "")
 	}

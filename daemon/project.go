@@ -104,12 +104,8 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 		if prompt.Origin.Conn == a.e.Conn() {
 			return nil
 		}
-		var blocks []json.RawMessage
-		if err := json.Unmarshal(prompt.Prompt, &blocks); err != nil {
-			return err
-		}
-		for _, b := range blocks {
-			a.info(acp.UserChunk(session.UserMessageID(f.Prompt), b))
+		for _, u := range session.UserChunks(f.Prompt, prompt.Prompt) {
+			a.update(u)
 		}
 		return nil
 	})
