@@ -96,24 +96,30 @@ func (s *Sink) Err() error {
 // WaitWritten waits for Written(n) or more.
 func (s *Sink) WaitWritten(t testing.TB, n session.Seq) {
 	t.Helper()
-	s.Wait(t, fmt.Sprintf("Written(%d)", n), func() bool { return s.written >= n })
+	s.Wait(t, fmt.Sprintf("Written(%d)", n), func(written, _ session.Seq, _ error) bool { return written >= n })
 }
 
 // WaitDurable waits for Durable(n) or more.
 func (s *Sink) WaitDurable(t testing.TB, n session.Seq) {
 	t.Helper()
-	s.Wait(t, fmt.Sprintf("Durable(%d)", n), func() bool { return s.durables > 0 && s.durable >= n })
+	s.wait(t, fmt.Sprintf("Durable(%d)", n), func() bool { return s.durables > 0 && s.durable >= n })
 }
 
 // WaitFailed waits until writing fails, or works again.
 func (s *Sink) WaitFailed(t testing.TB, failed bool) {
 	t.Helper()
-	s.Wait(t, fmt.Sprintf("failed = %v", failed), func() bool { return s.failures > 0 && (s.failed != nil) == failed })
+	s.wait(t, fmt.Sprintf("failed = %v", failed), func() bool { return s.failures > 0 && (s.failed != nil) == failed })
 }
 
-// Wait waits until cond, which is called with s locked, and fails the test if
-// the store broke a promise.
-func (s *Sink) Wait(t testing.TB, what string, cond func() bool) {
+// Wait waits until cond holds for what the store last said, and fails the test
+// if it broke a promise.
+func (s *Sink) Wait(t testing.TB, what string, cond func(written, durable session.Seq, failed error) bool) {
+	t.Helper()
+	s.wait(t, what, func() bool { return cond(s.written, s.durable, s.failed) })
+}
+
+// wait is Wait with a cond that looks at s itself.
+func (s *Sink) wait(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	timer := time.AfterFunc(patience, func() {
 		s.mu.Lock()

@@ -399,12 +399,12 @@ func testBareSync(t *testing.T, f *fixture) {
 	sink.WaitDurable(t, 1)
 	_, before := sink.Seen()
 	log.Append(nil, nil, true)
-	sink.Wait(t, "durable once more", func() bool { return sink.durables >= 2 && sink.durable == before })
+	sink.wait(t, "durable once more", func() bool { return sink.durables >= 2 && sink.durable == before })
 	log.Close()
 	f.reopen()
 	log, sink = f.openLog("s")
 	log.Append(nil, nil, true)
-	sink.Wait(t, "durable after reopening", func() bool { return sink.durable == 1 })
+	sink.wait(t, "durable after reopening", func() bool { return sink.durable == 1 })
 }
 
 func testSyncCoversEarlier(t *testing.T, f *fixture) {
