@@ -267,11 +267,12 @@ func (c *chat) finish() error {
 			if err := c.receive(); err != nil {
 				return err
 			}
-			select {
-			case <-c.turn.Done():
-				return c.ended()
-			default:
+		case <-c.turn.Done():
+			// All of the turn was posted before.
+			if err := c.receive(); err != nil {
+				return err
 			}
+			return c.ended()
 		case line, ok := <-lines:
 			if !ok {
 				lines = nil // Ctrl-D: the turn is shown to its end
@@ -297,8 +298,7 @@ func (c *chat) finish() error {
 	}
 }
 
-// ended says how the turn ended. Its answer was received after everything else
-// of the turn, so all of that has been shown.
+// ended says how the turn ended.
 func (c *chat) ended() error {
 	raw, err := c.turn.Wait(context.Background())
 	c.turn = nil
