@@ -14,6 +14,8 @@ type Memory struct {
 	epoch string
 	index *index
 
+	telling sync.WaitGroup // goroutines of logs
+
 	mu   sync.Mutex
 	logs map[session.ID]*memoryLog
 }
@@ -114,8 +116,11 @@ func (m *Memory) Delete(_ context.Context, id session.ID) error {
 	return nil
 }
 
-// Close does nothing; it is there so that both stores can be used alike.
-func (m *Memory) Close() error { return nil }
+// Close returns when what was appended is written. The store can be used on.
+func (m *Memory) Close() error {
+	m.telling.Wait()
+	return nil
+}
 
 func (h *memoryHandle) Head() session.Seq {
 	h.log.mu.Lock()
@@ -154,7 +159,7 @@ func (h *memoryHandle) Append(meta *session.Meta, events []session.Event, sync b
 	l.asked = l.asked || sync
 	if !l.telling {
 		l.telling = true
-		go l.tell()
+		l.of.telling.Go(l.tell)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestMemoryKeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Factory {
 		m := NewMemory()
-		return storetest.Factory{Open: func() session.Store { return m }, Close: func(session.Store) {}}
+		return storetest.Factory{Open: func() session.Store { return m }, Close: func(session.Store) { m.Close() }}
 	})
 }
 

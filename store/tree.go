@@ -103,7 +103,9 @@ func (t *tree) open() error {
 		o.InitialMmapSize = 1 << 30
 	}
 	open := func() (err error) {
-		t.db, err = bolt.Open(t.path, 0o600, o)
+		if t.db, err = bolt.Open(t.path, 0o600, o); err == nil {
+			t.db.AllocSize = 4 << 20 // the file grows by this much at a time
+		}
 		return err
 	}
 	err := t.guard(open)
