@@ -137,6 +137,10 @@ func (s *Session) Set(o Origin, change Change, fail func(error)) {
 						fail(err)
 						return
 					}
+					if s.decided.Deleted {
+						fail(ErrNotFound)
+						return
+					}
 					s.changed(o, now)
 				},
 				fail: fail,
@@ -163,7 +167,7 @@ func (s *Session) SetRoots(o Origin, dirs []string, mcp json.RawMessage, told fu
 		m := s.decided.Meta
 		same := fmt.Sprint(m.Dirs) == fmt.Sprint(dirs) && sameJSON(m.MCPServers, mcp)
 		switch {
-		case same:
+		case same || s.decided.Deleted:
 			told(false)
 		case s.turn != nil || s.others(o.Conn) > 0 || s.waitsForAgent():
 			told(true)

@@ -29,25 +29,37 @@ type Snapshot struct {
 // is attached anew.
 func (s *Session) Attach(e Editor, ready func(Snapshot, *Cursor), fail func(error)) {
 	s.post(func() {
-		if s.decided.Deleted {
-			fail(ErrNotFound)
+		if s.seen.Head >= s.mended {
+			s.attach(e, ready, fail)
 			return
 		}
-		conn := e.Conn()
-		if s.editors[conn] == nil {
-			if len(s.editors) >= s.cfg.MaxEditors {
-				fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already", s.cfg.MaxEditors)})
-				return
-			}
-			s.editors[conn] = &attached{editor: e}
-		}
-		for _, q := range s.asked {
-			delete(q.abstained, conn) // it is asked again
-		}
-		s.moved()
-		snap := s.snapshot()
-		ready(snap, &Cursor{s: s, pos: snap.At})
+		// A crash has left something open: nobody is shown that as running.
+		s.waiting = append(s.waiting, waiter{seq: s.mended, do: func() { s.attach(e, ready, fail) }, fail: fail})
 	}, fail)
+}
+
+func (s *Session) attach(e Editor, ready func(Snapshot, *Cursor), fail func(error)) {
+	if s.decided.Deleted {
+		fail(ErrNotFound)
+		return
+	}
+	conn := e.Conn()
+	old, now := s.editors[conn], &attached{editor: e}
+	if old == nil && len(s.editors) >= s.cfg.MaxEditors {
+		fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already", s.cfg.MaxEditors)})
+		return
+	}
+	if old != nil {
+		now.mute = old.mute
+	}
+	s.editors[conn] = now // a close that is under way detaches old, not this one
+	for _, q := range s.asked {
+		delete(q.abstained, conn) // it is asked again
+		delete(q.later, conn)
+	}
+	s.moved()
+	snap := s.snapshot()
+	ready(snap, &Cursor{s: s, pos: snap.At})
 }
 
 // Detach removes a connection that has gone. It cancels nothing.
@@ -66,6 +78,8 @@ func (s *Session) detach(conn string) {
 		delete(q.later, conn)
 		if len(q.shown) == 0 {
 			stopLimit(q) // nobody has it before him: it waits again
+		} else {
+			s.startLimit(q) // it stood still for one who said later
 		}
 	}
 	s.weighAll()

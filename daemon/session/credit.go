@@ -43,6 +43,13 @@ func (c *credit) take(ctx context.Context, n int64) error {
 	}
 }
 
+// add counts n without waiting: for what the session itself writes.
+func (c *credit) add(n int64) {
+	c.mu.Lock()
+	c.used += n
+	c.mu.Unlock()
+}
+
 // release gives n back.
 func (c *credit) release(n int64) {
 	if n == 0 {

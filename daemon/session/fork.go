@@ -61,6 +61,9 @@ func (s *Session) copyOf(src *Session, meta Meta, origin Origin) error {
 			if err != nil {
 				return fmt.Errorf("copying event %d: %w", e.Seq, err)
 			}
+			if e.Kind == KindUpdate || e.Kind == KindAgentRecord {
+				s.credit.add(int64(len(data)))
+			}
 			s.append(e.Kind, e.Version, data)
 		}
 		return s.settle()

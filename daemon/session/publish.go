@@ -19,7 +19,11 @@ func mustSync(k Kind) bool {
 func (s *Session) head() Seq { return s.decided.Head }
 
 // append decides: the event is numbered and part of the session from here on.
+// Nothing follows the deletion.
 func (s *Session) append(k Kind, version uint8, data []byte) Seq {
+	if s.decided.Deleted {
+		return s.decided.Head
+	}
 	e := Event{Seq: s.decided.Head + 1, Time: time.Now().UnixMilli(), Kind: k, Version: version, Data: data}
 	s.pending = append(s.pending, e)
 	if k == KindUpdate {

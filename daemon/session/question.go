@@ -34,7 +34,7 @@ func (q *question) finish(a Answer) {
 
 // ask appends the question and puts it before whoever is attached.
 func (s *Session) ask(h *host, ask Question, q *question) {
-	if s.host != h || s.ended != nil || s.turn != nil && s.turn.cancelled {
+	if s.host != h || s.ended != nil || s.decided.Deleted || s.turn != nil && s.turn.cancelled {
 		q.finish(Answer{Outcome: Cancelled})
 		return
 	}
@@ -139,8 +139,10 @@ func (s *Session) Shown(conn string, question Seq) {
 	}, nil)
 }
 
+// startLimit lets the time run, unless it does or somebody has said that he
+// will answer later.
 func (s *Session) startLimit(q *question) {
-	if q.timer != nil || s.cfg.QuestionTimeout <= 0 {
+	if q.timer != nil || s.cfg.QuestionTimeout <= 0 || len(q.later) > 0 {
 		return
 	}
 	q.generation++

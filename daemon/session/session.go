@@ -84,8 +84,10 @@ type Session struct {
 	editors   map[string]*attached
 	asked     []*question // open, in order
 	held      []message   // what the agent said before the session existed
+	behind    int         // messages of this round that are not handled yet
 
 	born     bool // Created is in the log
+	mended   Seq  // last event of closing what a crash left open, 0 if nothing was
 	leaving  bool // no new turns
 	ended    error
 	deleted  []func(error) // told when the log is gone
@@ -101,6 +103,7 @@ type waiter struct {
 	seq     Seq
 	durable bool
 	do      func()
+	fail    func(error) // told, if not nil, when the session ends before that
 }
 
 func newSession(id ID, cfg Config, store Store, agents Agents) *Session {
@@ -195,6 +198,7 @@ func (s *Session) run(err error) {
 	for s.ended == nil {
 		q := s.inbox.take()
 		for i := range q {
+			s.behind = len(q) - i - 1
 			s.handle(q[i])
 		}
 		s.inbox.done(q)
@@ -246,6 +250,11 @@ func (s *Session) leave() {
 	for _, m := range left {
 		if m.fail != nil {
 			m.fail(s.ended)
+		}
+	}
+	for _, w := range s.waiting {
+		if w.fail != nil {
+			w.fail(s.ended)
 		}
 	}
 	for _, q := range s.asked {
@@ -301,7 +310,7 @@ func (s *Session) rest() {
 		s.trimTick = time.AfterFunc(left, func() { s.post(s.rest, nil) })
 		return
 	}
-	if len(s.unpub) == 0 {
+	if len(s.unpub) == 0 && len(s.pending) == 0 {
 		s.tail.trim(0)
 		s.unpub, s.pending = nil, nil
 	}
@@ -313,11 +322,12 @@ func (s *Session) busy() bool {
 		len(s.asked) > 0 || len(s.pending) > 0 || len(s.unpub) > 0 || len(s.waiting) > 0 || !s.born
 }
 
-// retire leaves memory if there is nothing to stay for.
+// retire leaves memory if there is nothing to stay for and nobody has posted
+// anything.
 func (s *Session) retire() {
 	s.idleTick = nil
 	left := s.cfg.IdleAfter - time.Since(s.lastMove)
-	if left <= 0 && !s.busy() {
+	if left <= 0 && !s.busy() && s.behind == 0 {
 		if _, empty := s.inbox.close(true); empty {
 			s.end(ErrClosed)
 			return

@@ -225,9 +225,12 @@ func (s *Session) withdrawOf(conn, why string, code int) {
 func (s *Session) Close(o Origin, fail func(error)) {
 	s.post(func() {
 		s.withdrawOf(o.Conn, "session closed", 0)
+		closing := s.editors[o.Conn]
 		leave := func() {
 			s.append(KindDetached, 0, encode(Detached{Origin: o}))
-			s.detach(o.Conn)
+			if s.editors[o.Conn] == closing { // it may have attached anew meanwhile
+				s.detach(o.Conn)
+			}
 		}
 		if s.turn != nil && s.turn.origin.Conn == o.Conn && s.others(o.Conn) == 0 {
 			s.turn.after = append(s.turn.after, leave)
@@ -293,6 +296,7 @@ func (s *Session) recover() {
 		return
 	}
 	for _, u := range s.seen.Calls.Fail("Interrupted: the daemon ended while this ran. What it did is unknown: look before you repeat it.", "unknown") {
+		s.credit.add(int64(len(u)))
 		s.append(KindUpdate, 1, u)
 	}
 	for _, q := range append([]OpenQuestion(nil), s.decided.Questions...) {
@@ -302,4 +306,5 @@ func (s *Session) recover() {
 		s.append(KindTurnEnded, 0, encode(TurnEnded{Prompt: t.Prompt, Error: &Error{Code: CodeInterrupted, Message: "interrupted: the daemon ended during this turn; what was under way is unknown"}}))
 	}
 	s.withdrawOf("", "interrupted: the daemon ended before this prompt ran", CodeInterrupted)
+	s.mended = s.head()
 }
