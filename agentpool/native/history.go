@@ -80,7 +80,10 @@ func kept(parts []llm.Part) []llm.Part {
 		if p == (llm.Part{}) {
 			continue
 		}
-		p.Text, p.Thought = cutText(p.Text), cutText(p.Thought)
+		p.Text = cutText(p.Text)
+		if p.Signature == "" { // a signed thought is taken back whole or not at all
+			p.Thought = cutText(p.Thought)
+		}
 		if p.Result != nil && len(p.Result.Text) > maxKept {
 			r := *p.Result
 			r.Text = cutText(r.Text)

@@ -318,3 +318,6 @@ func checkHistory(t *testing.T, messages []llm.Message) {
 		}
 	}
 }
+
+// shape writes a history for comparison.
+func shape(messages []llm.Message) string { return string(encode(messages)) }

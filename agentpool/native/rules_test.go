@@ -109,7 +109,7 @@ func TestAModeSetWhileTheTurnRunsCountsAtOnce(t *testing.T) {
 		}
 		return choose(allowOnce)(ctx, q)
 	}
-	w.prompt("run true\nrun true\nwrite a\n.")
+	w.prompt("run echo a\nrun echo b\nwrite a\n.")
 	if len(w.asked) != 1 {
 		t.Errorf("asked %d times", len(w.asked))
 	}
@@ -241,6 +241,12 @@ func TestACrashInTheMiddleOfACallLeavesAHistoryThatIsValid(t *testing.T) {
 	m := w.agent.history.messages
 	if r := m[2].Parts[0].Result; r == nil || !r.Failed || !strings.Contains(r.Text, "unknown") {
 		t.Errorf("%s", shape(m))
+	}
+	// The log has the call without a result for good: it reads the same again.
+	w.agent.Close()
+	w.open(false, session.Settings{})
+	if shape(m) != shape(w.agent.history.messages) {
+		t.Errorf("%s\nwas %s", shape(w.agent.history.messages), shape(m))
 	}
 }
 

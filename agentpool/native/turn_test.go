@@ -1,3 +1,5 @@
+//go:build unix
+
 package native
 
 import (
@@ -415,9 +417,6 @@ func TestCancelEndsEveryStateAndTheNextPromptWorks(t *testing.T) {
 		})
 	}
 }
-
-// shape writes a history for comparison.
-func shape(messages []llm.Message) string { return string(encode(messages)) }
 
 func TestCloseEndsARunningTurn(t *testing.T) {
 	w := newWorld(t, Config{})

@@ -391,7 +391,7 @@ func TestSearchFindsLinesAndNames(t *testing.T) {
 	link(t, out, filepath.Join(e.Cwd, "away"))
 	link(t, filepath.Join(out, "x"), filepath.Join(e.Cwd, "file-away"))
 	r, err := do(t, SearchFiles{}, e, m{"pattern": "(?i)needle"})
-	want := filepath.Join("sub", "needle.txt") + "\na.go:2:func Needle() {}\n[1 lines and 1 names in 2 files]"
+	want := filepath.Join("sub", "needle.txt") + "\na.go:2:func Needle() {}\n[1 line and 1 name in 2 files]"
 	if err != nil || r.Text != want {
 		t.Errorf("%q, %v, want %q", r.Text, err, want)
 	}

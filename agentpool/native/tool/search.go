@@ -179,7 +179,7 @@ func search(ctx context.Context, p place, re *regexp.Regexp) (Result, error) {
 	if b.Len() > 0 {
 		content = Fence("", b.String()) + "\n"
 	}
-	sum := fmt.Sprintf("[%d lines and %d names in %d files", len(hits), len(names), files)
+	sum := fmt.Sprintf("[%s and %s in %s", plural(len(hits), "line"), plural(len(names), "name"), plural(files, "file"))
 	if note != "" {
 		sum += "; " + note
 	}
@@ -192,4 +192,12 @@ func search(ctx context.Context, p place, re *regexp.Regexp) (Result, error) {
 		Content: []Content{{Text: content + sum}},
 		Raw:     map[string]any{"lines": len(hits), "names": len(names), "files": files, "truncated": note != ""},
 	}, nil
+}
+
+// plural counts things in words.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -62,15 +62,11 @@ func (Todo) Plan(_ context.Context, _ *Env, args json.RawMessage) (*Action, erro
 			return nil, fmt.Errorf("step %d of the plan has the priority %q: it is high, medium or low", i+1, item.Priority)
 		}
 	}
-	title := fmt.Sprintf("Plan %d steps", len(in.Items))
-	if len(in.Items) == 1 {
-		title = "Plan 1 step"
-	}
 	return &Action{
-		Title: title,
+		Title: "Plan " + plural(len(in.Items), "step"),
 		Run: func(context.Context, func([]Content)) (Result, error) {
 			return Result{
-				Text: fmt.Sprintf("The plan has %d steps, %d done.", len(in.Items), done),
+				Text: fmt.Sprintf("The plan has %s, %d done.", plural(len(in.Items), "step"), done),
 				Raw:  map[string]any{"steps": len(in.Items), "completed": done},
 				Plan: append([]PlanEntry{}, in.Items...),
 			}, nil
