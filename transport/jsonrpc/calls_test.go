@@ -107,9 +107,16 @@ func TestCallEndsWithTheConnection(t *testing.T) {
 	for how, end := range map[string]func(w *wire){
 		"closed":       func(w *wire) { w.peer.Close(errors.New("closed by the test")) },
 		"end of input": func(w *wire) { w.to.Close() },
+		"end of input while a request is in flight": func(w *wire) {
+			w.send(`{"id":1,"method":"m"}`)
+			w.to.Close()
+		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			w := dial(t, Options{})
+			release := make(chan struct{})
+			w := dial(t, Options{Admit: func(*Request) Handler {
+				return func(context.Context) (any, error) { <-release; return nil, nil }
+			}})
 			c := make(chan error, 1)
 			go func() {
 				_, err := w.peer.Call(context.Background(), "1", "m", nil)
@@ -121,6 +128,8 @@ func TestCallEndsWithTheConnection(t *testing.T) {
 			if err == nil || errors.Is(err, io.EOF) {
 				t.Errorf("got %v", err)
 			}
+			close(release)
+			io.Copy(io.Discard, w.from)
 			w.peer.Wait()
 			if _, again := w.peer.Call(context.Background(), "2", "m", nil); again == nil {
 				t.Error("a call after the end was taken")

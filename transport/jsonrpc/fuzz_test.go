@@ -115,13 +115,15 @@ func FuzzClassify(f *testing.F) {
 
 // Lines are what lies between line breaks, wherever reads are cut.
 func FuzzLines(f *testing.F) {
-	f.Add([]byte("a\nb\r\n\n\xef\xbb\xbfc"), uint16(3), false)
-	f.Add([]byte("\xef\xbb\xbfa\n"), uint16(100), true)
-	f.Add(bytes.Repeat([]byte("x"), 10_000), uint16(9_999), true)
-	f.Add([]byte("12345\n1234\n123456"), uint16(5), false)
-	f.Fuzz(func(t *testing.T, text []byte, max uint16, cut bool) {
+	f.Add([]byte("a\nb\r\n\n\xef\xbb\xbfc"), uint32(3), false)
+	f.Add([]byte("\xef\xbb\xbfa\n"), uint32(100), true)
+	f.Add([]byte("xxx\nx\nxxxxxxxxxxxxx\nx"), uint32(100_000), true)
+	f.Add([]byte("xxxxxxxxx\nb\nxxxxxxxx"), uint32(72_000), false)
+	f.Add([]byte("12345\n1234\n123456"), uint32(5), false)
+	f.Fuzz(func(t *testing.T, text []byte, max uint32, cut bool) {
 		// Stretched, so that lines outgrow the buffers.
-		text = bytes.ReplaceAll(text, []byte("x"), bytes.Repeat([]byte("x"), 30))
+		text = bytes.ReplaceAll(text, []byte("x"), bytes.Repeat([]byte("x"), 9000))
+		max %= 300_000
 		var r io.Reader = bytes.NewReader(text)
 		if cut {
 			r = iotest.HalfReader(r)

@@ -246,3 +246,19 @@ func TestLongLinesAreKeptOnceAndShortBuffersComeBack(t *testing.T) {
 		t.Errorf("at rest the buffer is %d bytes", len(l.buf))
 	}
 }
+
+func TestNestingLimitIsThatOfEncodingJSON(t *testing.T) {
+	for _, open := range []string{"[", `{"a":`} {
+		for depth := maxDepth - 2; depth <= maxDepth+2; depth++ {
+			text := strings.Repeat(open, depth) + "1" + strings.Repeat(map[string]string{"[": "]", `{"a":`: "}"}[open], depth)
+			var s scanner
+			if got, want := s.valid([]byte(text)), json.Valid([]byte(text)); got != want {
+				t.Errorf("%d times %s alone: %v, want %v", depth, open, got, want)
+			}
+			line := `{"method":"m","params":` + text + `}`
+			if got, want := s.classify([]byte(line)).kind == notification, json.Valid([]byte(line)); got != want {
+				t.Errorf("%d times %s in a message: %v, want %v", depth, open, got, want)
+			}
+		}
+	}
+}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestUpdatesComeBeforeTheResponseAndInOrder(t *testing.T) {
@@ -48,7 +50,7 @@ func TestUpdatesComeBeforeTheResponseAndInOrder(t *testing.T) {
 
 func TestRequestsAndNotificationsAreAdmittedInTheOrderOfTheLines(t *testing.T) {
 	var told record
-	o := told.watch(Options{})
+	o := told.watch(Options{MaxInFlight: 1000})
 	o.Admit = func(r *Request) Handler {
 		told.add("admit " + string(r.ID))
 		return echo(r)
@@ -93,6 +95,46 @@ func TestWhatIsEnqueuedAfterSentIsWrittenAfterTheResponse(t *testing.T) {
 		}
 		w.want(`{"jsonrpc":"2.0","method":"after"}`)
 	}
+}
+
+// The id is free before the response can be seen, and the response is on the
+// queue before Sent says so. Holding the queue's lock stops the handler's
+// goroutine between the two.
+func TestIDIsFreedThenTheResponseQueuedThenSentClosed(t *testing.T) {
+	reqs := make(chan *Request, 1)
+	release := make(chan struct{})
+	w := dial(t, Options{Admit: func(r *Request) Handler {
+		reqs <- r
+		return func(context.Context) (any, error) { <-release; return nil, nil }
+	}})
+	w.send(`{"id":1,"method":"m"}` + "\n")
+	r := wait(t, "the request", reqs)
+	p := w.peer
+	p.queue.mu.Lock()
+	close(release)
+	free := func() bool {
+		p.requests.mu.Lock()
+		defer p.requests.mu.Unlock()
+		return len(p.requests.bySeq) == 0
+	}
+	for end := time.Now().Add(deadline); !free() && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	freed, sent := free(), false
+	for range 1000 { // a wrong order may need a moment to show
+		runtime.Gosched()
+	}
+	select {
+	case <-r.Sent():
+		sent = true
+	default:
+	}
+	p.queue.mu.Unlock()
+	if !freed || sent {
+		t.Errorf("before the response was queued: id free: %v, sent: %v", freed, sent)
+	}
+	wait(t, "the response", r.Sent())
+	w.want(`{"jsonrpc":"2.0","id":1,"result":null}`)
 }
 
 func TestSentIsClosedWhenThePeerCloses(t *testing.T) {
@@ -400,6 +442,41 @@ func TestCloseCancelsHandlersAndWaitWaitsForThem(t *testing.T) {
 			t.Errorf("the other side ended with %v", err)
 		}
 	})
+}
+
+func TestNothingIsToldAfterClose(t *testing.T) {
+	var told record
+	var p *Peer
+	in, to := io.Pipe()
+	p = New(in, discard{}, Options{Notify: func(method string, _ json.RawMessage, _ uint64) {
+		told.add(method)
+		if method == "b" {
+			p.Close(nil)
+		}
+	}})
+	p.Start()
+	io.WriteString(to, `{"method":"a"}`+"\n"+`{"method":"b"}`+"\n"+`{"method":"c"}`+"\n")
+	p.Wait()
+	if got := told.all(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("told %q", got)
+	}
+}
+
+func TestAnsweredRequestsLeaveNothingBehind(t *testing.T) {
+	var ctx context.Context
+	w := dial(t, Options{Admit: func(*Request) Handler {
+		return func(c context.Context) (any, error) { ctx = c; return nil, nil }
+	}})
+	for _, method := range []string{"a", "b"} {
+		w.send(`{"id":1,"method":"` + method + `"}` + "\n")
+		w.line()
+		wait(t, "the end of the handler's context", ctx.Done())
+	}
+	w.rest()
+	w.peer.Wait()
+	if n := len(w.peer.requests.bySeq) + len(w.peer.requests.byKey) + len(w.peer.calls.pending); n != 0 {
+		t.Errorf("%d entries left", n)
+	}
 }
 
 func TestCloseBeforeStart(t *testing.T) {

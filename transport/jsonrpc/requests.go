@@ -61,7 +61,7 @@ type requests struct {
 	max int
 
 	mu     sync.Mutex
-	byKey  map[string]*inbound
+	byKey  map[string]*inbound // without those whose key is ""
 	bySeq  map[string]*inbound
 	last   uint64
 	closed bool // all sent channels are closed
@@ -73,7 +73,7 @@ type requests struct {
 func (t *requests) add(in *inbound) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if in.key != "" && t.byKey[in.key] != nil {
+	if t.byKey[in.key] != nil {
 		return invalid("a request with this id is in flight")
 	}
 	if len(t.bySeq) >= t.max {
@@ -107,9 +107,7 @@ func (t *requests) remove(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.bySeq, in.seq)
-	if in.key != "" {
-		delete(t.byKey, in.key)
-	}
+	delete(t.byKey, in.key)
 }
 
 // markSent closes the request's sent channel unless close did.
