@@ -207,7 +207,7 @@ func (c *chat) converse() error {
 func (c *chat) prompt() (string, error) {
 	var text strings.Builder
 	for {
-		if len(c.questions) == 0 {
+		if len(c.questions) == 0 && !c.view.streaming() {
 			if text.Len() == 0 {
 				c.view.ready("> ")
 			} else {

@@ -18,6 +18,7 @@ type view struct {
 	c         colours   // of side
 	spin      *spinner
 	midline   bool   // the last thing printed did not end its line
+	asking    string // what ready printed last
 	message   string // "kind messageId" of the message being printed
 	tools     map[string]*shownTool
 	plan      string
@@ -73,9 +74,17 @@ func (v *view) note(format string, args ...any) {
 // fail says what went wrong.
 func (v *view) fail(text string) { v.line("%s✗ %s%s", v.c.red, harmless(text), v.c.reset) }
 
-// ready prints what stands before the cursor when something is to be typed.
+// streaming: a message is being printed, perhaps of another editor's turn.
+func (v *view) streaming() bool { return v.midline && v.message != "" }
+
+// ready prints what stands before the cursor when something is to be typed,
+// unless it stands there already.
 func (v *view) ready(text string) {
 	v.spin.stop()
+	if v.midline && v.message == "" && v.asking == text {
+		return
+	}
+	v.asking = text
 	v.endMessage()
 	fmt.Fprint(v.side, v.c.bold+text+v.c.reset)
 	v.midline = true
@@ -117,6 +126,11 @@ func (v *view) update(kind string, update json.RawMessage) {
 		if text := planText(update); text != v.plan {
 			v.plan = text
 			v.line("%s%s%s", v.c.cyan, strings.TrimRight(harmless(text), "\n"), v.c.reset)
+		}
+	case acp.SessionInfo:
+		// Whoever's turn it was, its last message is complete.
+		if state, _ := acp.GetPath(update, "_meta", "hermes", "turn", "state"); string(state) == `"idle"` {
+			v.endMessage()
 		}
 	case acp.CurrentMode:
 		mode, _ := acp.GetString(update, "currentModeId")
