@@ -32,6 +32,8 @@ type Options struct {
 	Via []string
 
 	Environ []string // for the daemon; nil: this process's
+
+	scope func(environ []string) []string // nil: scopeCommand
 }
 
 // Connect dials the daemon and starts one if there is none. ctx limits all of
@@ -92,7 +94,11 @@ func start(ctx context.Context, o Options) error {
 	}
 	defer words.f.Close()
 
-	if scope := scopeCommand(environ, os.Stat); scope != nil {
+	scope := o.scope
+	if scope == nil {
+		scope = func(environ []string) []string { return scopeCommand(environ, os.Stat) }
+	}
+	if scope := scope(environ); scope != nil {
 		err := launch(ctx, o, append(scope, command...), environ, words)
 		if !errors.Is(err, errNoWord) {
 			return err
@@ -162,6 +168,9 @@ func spawn(command, environ []string, out, ready *os.File) error {
 		return err
 	}
 	p, err := os.StartProcess(command[0], command, attr)
+	if err != nil && relax(attr, err) {
+		p, err = os.StartProcess(command[0], command, attr)
+	}
 	if err != nil {
 		return err
 	}

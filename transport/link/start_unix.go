@@ -24,6 +24,9 @@ func detached(attr *os.ProcAttr, ready *os.File) error {
 	return nil
 }
 
+// relax: there is nothing to ask for less of.
+func relax(*os.ProcAttr, error) bool { return false }
+
 // closeForeign keeps what this process inherited without knowing (editors leak
 // descriptors: the write ends of other children's pipes, their own sockets) from
 // going on to a daemon that would hold it open for days.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -32,6 +33,15 @@ func detached(attr *os.ProcAttr, ready *os.File) error {
 		HideWindow:                 true,
 	}
 	return nil
+}
+
+// relax leaves the daemon in the editor's job if that lets nobody out.
+func relax(attr *os.ProcAttr, err error) bool {
+	if !errors.Is(err, syscall.ERROR_ACCESS_DENIED) {
+		return false
+	}
+	attr.Sys.CreationFlags &^= createBreakawayFromJob
+	return true
 }
 
 // inherited returns the pipe a parent left as a handle, and keeps it from

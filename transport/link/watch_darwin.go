@@ -7,15 +7,15 @@ import (
 
 // watch reports when the parent has ended. The other departures are noticed by
 // reading and writing only. One goroutine waits in the kernel until then or for
-// ever.
-func watch(_, _ *os.File, parent int) <-chan departure {
+// ever; there is nothing to stop it with.
+func watch(_, _ *os.File, parent int) (<-chan departure, func()) {
 	seen := make(chan departure, 1)
 	if parent <= 0 {
-		return seen
+		return seen, func() {}
 	}
 	kq, err := syscall.Kqueue()
 	if err != nil {
-		return seen
+		return seen, func() {}
 	}
 	syscall.CloseOnExec(kq)
 	change := []syscall.Kevent_t{{
@@ -26,7 +26,7 @@ func watch(_, _ *os.File, parent int) <-chan departure {
 	}}
 	if _, err := syscall.Kevent(kq, change, nil, nil); err == syscall.ESRCH || os.Getppid() != parent {
 		seen <- orphaned // it ended before we could watch it
-		return seen
+		return seen, func() {}
 	}
 	go func() {
 		events := make([]syscall.Kevent_t, 1)
@@ -42,5 +42,5 @@ func watch(_, _ *os.File, parent int) <-chan departure {
 			return
 		}
 	}()
-	return seen
+	return seen, func() {}
 }

@@ -32,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,7 @@ import (
 const (
 	modeVar = "HERMESD_FAKE"
 	bookVar = "HERMESD_FAKE_BOOK"
+	lifeVar = "HERMESD_FAKE_LIFE"
 )
 
 // Main runs the daemon and ends the process if the environment asks for it. It
@@ -79,8 +81,8 @@ type Place struct {
 	book string
 }
 
-// New makes a place. Whatever daemons were started in it are killed when the
-// test ends.
+// New makes a place. Whatever daemons were started in it end when the test does:
+// each holds a connection to the test's process, its lifeline.
 func New(t testing.TB) *Place {
 	t.Helper()
 	// Not t.TempDir: the name of the test would make sockets' paths too long.
@@ -89,18 +91,30 @@ func New(t testing.TB) *Place {
 		t.Fatal(err)
 	}
 	p := &Place{t: t, Dir: dir, book: filepath.Join(dir, "book")}
-	t.Cleanup(func() {
-		for _, s := range p.Starts() {
-			if s.Ready || Alive(s.PID) {
-				if proc, err := os.FindProcess(s.PID); err == nil {
-					proc.Kill()
-				}
+	life, err := net.Listen("unix", p.life())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := life.Accept()
+			if err != nil {
+				return
 			}
+			defer c.Close()
 		}
+	}()
+	t.Cleanup(func() {
+		life.Close()
+		<-ended
 		os.RemoveAll(dir)
 	})
 	return p
 }
+
+func (p *Place) life() string { return filepath.Join(p.Dir, "life") }
 
 // Env returns the environment of a shim that finds this test binary as its
 // daemon, in a mode.
@@ -114,6 +128,8 @@ func (p *Place) Env(mode string) []string {
 		"HERMESD_HOME=" + filepath.Join(p.Dir, "home"),
 		modeVar + "=" + mode,
 		bookVar + "=" + p.book,
+		lifeVar + "=" + p.life(),
+		"GORACE=atexit_sleep_ms=0", // the race detector's programs else take a second to end
 	}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SystemRoot", "GOCOVERDIR"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -224,6 +240,14 @@ func note(s Start) error {
 }
 
 func serve(mode string, args []string) error {
+	life, err := net.Dial("unix", os.Getenv(lifeVar))
+	if err != nil {
+		return err
+	}
+	go func() {
+		io.Copy(io.Discard, life)
+		os.Exit(0)
+	}()
 	me := Start{PID: os.Getpid(), PPID: os.Getppid(), Args: args, Files: files()}
 	me.Cwd, _ = os.Getwd()
 	me.PGID, me.SID = group()
@@ -248,13 +272,13 @@ func serve(mode string, args []string) error {
 		return err
 	}
 	l, err := transport.Listen(context.Background(), transport.ListenConfig{Places: places})
+	if err == nil {
+		defer l.Close()
+		me.Ready = true
+		err = note(me) // before anybody can look for it
+	}
 	transport.NotifyReady(err)
 	if err != nil {
-		return err
-	}
-	defer l.Close()
-	me.Ready = true
-	if err := note(me); err != nil {
 		return err
 	}
 	for {
@@ -310,4 +334,3 @@ func answer(c *transport.Conn) {
 		io.Copy(c, lines)
 	}
 }
-
