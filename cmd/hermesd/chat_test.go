@@ -37,6 +37,12 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.text.Write(b)
 }
 
+func (s *screen) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
 // shows waits until the text is on the screen.
 func (s *screen) shows(t *testing.T, text string) {
 	t.Helper()

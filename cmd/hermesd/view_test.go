@@ -136,25 +136,25 @@ func TestAgo(t *testing.T) {
 
 func TestSpinnerShowsAfterASecondAndIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		sp := newSpinner(&out, true)
+		out := newScreen()
+		sp := newSpinner(out, true)
 		sp.start("working")
 		time.Sleep(999 * time.Millisecond)
 		synctest.Wait()
-		if out.Len() != 0 {
-			t.Errorf("it does not wait: %q", out.String())
+		if out.all() != "" {
+			t.Errorf("it does not wait: %q", out.all())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		sp.stop()
-		if got := out.String(); !strings.Contains(got, "working 1s") || !strings.HasSuffix(got, "working 2s\r\x1b[K") {
+		if got := out.all(); !strings.Contains(got, "working 1s") || !strings.HasSuffix(got, "working 2s\r\x1b[K") {
 			t.Errorf("it wrote %q", got)
 		}
 		sp.start("again")
 		sp.stop()
-		n := out.Len()
+		before := out.all()
 		time.Sleep(time.Minute)
-		if out.Len() != n {
+		if out.all() != before {
 			t.Error("it goes on after it was stopped")
 		}
 	})
