@@ -45,7 +45,14 @@ type stdioConn struct {
 	err  error
 }
 
-func (c *stdioConn) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *stdioConn) Read(b []byte) (int, error) {
+	n, err := c.in.Read(b)
+	if err == io.ErrClosedPipe { // closed here
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
 func (c *stdioConn) Write(b []byte) (int, error) { return c.out.Write(b) }
 
 // CloseWrite closes the output; the client sees its end.
@@ -55,7 +62,7 @@ func (c *stdioConn) CloseWrite() error {
 }
 
 func (c *stdioConn) Close() error {
-	return errors.Join(c.in.CloseWithError(net.ErrClosed), c.CloseWrite())
+	return errors.Join(c.in.Close(), c.CloseWrite())
 }
 
 func (c *stdioConn) LocalAddr() net.Addr              { return stdioAddr{} }
