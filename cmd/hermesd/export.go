@@ -120,6 +120,8 @@ func callMarkdown(call []byte) string {
 		switch {
 		case c.path != "":
 			fmt.Fprintf(&b, "\n`%s`\n\n%s\n", c.path, fenced("diff", strings.Join(diffLines(c.oldText, c.newText, 3), "\n")))
+		case strings.HasPrefix(c.text, "```"): // it brings its own fence
+			fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(c.text, "\n"))
 		case c.text != "":
 			fmt.Fprintf(&b, "\n%s\n", fenced("", strings.TrimRight(c.text, "\n")))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/hermesd/hermesd/transport/acp"
@@ -220,6 +221,8 @@ func (v *view) toolResult(t *shownTool) {
 			continue
 		}
 		lines := strings.Split(strings.TrimSpace(c.text), "\n")
+		// The text is Markdown; output stands in a fence, which says nothing here.
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "```") })
 		if over := len(lines) - maxOutputLines; over > 0 {
 			v.line("  %s… %d lines before%s", v.c.dim, over, v.c.reset)
 			lines = lines[over:]

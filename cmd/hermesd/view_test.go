@@ -24,7 +24,7 @@ func TestAnswerGoesToStdoutAndTheRestToStderr(t *testing.T) {
 		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"do\n"}}`,
 		`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run ls","status":"pending"}`,
 		`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"in_progress"}`,
-		`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"}}]}`,
+		`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"\u0060\u0060\u0060\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n\u0060\u0060\u0060\n"}}]}`,
 		`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`,
 		`{"sessionUpdate":"tool_call","toolCallId":"u","title":"Evil \u001b[31mtitle","status":"failed"}`,
 		`{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"","mimeType":"image/png"}}`,
