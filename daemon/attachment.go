@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/transport/acp"
@@ -134,6 +135,28 @@ func (a *attachment) later(t todo) {
 	}
 }
 
+// at has the pump do something when it stands exactly at a snapshot. If it is
+// ahead of this one already, because the session was attached before, it takes
+// another: between it and what is done nothing else is said.
+func (a *attachment) at(snap session.Snapshot, c *session.Cursor, do func(context.Context, session.Snapshot)) {
+	a.later(todo{at: snap.At, cursor: c, do: func(ctx context.Context) {
+		if a.cursor.Pos() == snap.At {
+			do(ctx, snap)
+			return
+		}
+		got := make(chan session.Snapshot, 1)
+		a.session.Snapshot(func(s session.Snapshot) { got <- s }, func(error) {}) // the pump ends as well then
+		select {
+		case now := <-got:
+			a.mu.Lock()
+			a.todo = append([]todo{{at: now.At, do: func(ctx context.Context) { do(ctx, now) }}}, a.todo...)
+			a.mu.Unlock()
+		case <-a.session.Done():
+		case <-ctx.Done():
+		}
+	}})
+}
+
 func (a *attachment) next() (todo, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,20 +179,21 @@ func (a *attachment) pump() {
 	defer a.cancel()
 	err := a.run(a.ctx)
 	a.closing.Store(true)
-	close(a.done)
+	defer close(a.done)
+	if errors.Is(err, session.ErrNotFound) {
+		a.endPrompts()
+		a.tellDeleted(time.Now())
+	}
 	a.mu.Lock()
 	left := a.waiting
 	a.waiting = make(map[string]*waiting)
 	a.todo = nil // their requests are among those left
 	a.mu.Unlock()
-	if errors.Is(err, session.ErrClosed) {
-		err = errStopping
-	}
 	for _, w := range left {
-		w.settle(nil, wire(err, a.session.ID()))
+		a.reply(w, nil, wire(err, a.session.ID()))
 	}
 	for _, w := range a.prompts {
-		w.settle(nil, wire(err, a.session.ID()))
+		a.reply(w, nil, wire(err, a.session.ID()))
 	}
 }
 
@@ -254,7 +278,7 @@ func (a *attachment) pass(ctx context.Context, r session.Record) error {
 
 // put asks the editor a question, unless it has it already.
 func (a *attachment) put(q session.Seq, fact session.QuestionAsked) {
-	if !a.session.IsOpen(q) {
+	if !a.session.IsOpen(q) || a.e.unable.Load() {
 		return
 	}
 	id := questionID(a.session.ID(), q)

@@ -154,7 +154,7 @@ func (d *Daemon) Drain(ctx context.Context) error {
 	d.closing = true
 	d.mu.Unlock()
 	for _, e := range d.connected() {
-		go e.hangUp(ctx)
+		go e.dismiss(ctx)
 	}
 	done := make(chan struct{})
 	go func() { d.conns.Wait(); close(done) }()

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -35,8 +37,9 @@ type editor struct {
 	mu    sync.Mutex
 	init  *acp.Initialize
 	open  map[session.ID]*attachment
-	quick int           // requests in flight that can be answered without waiting for a turn
-	idle  chan struct{} // closed when quick falls to 0 and somebody waits for it
+	quick []*jsonrpc.Request // may be in flight, and are answered without waiting for a turn
+
+	unable atomic.Bool // it does not know permission requests: none is sent to it any more
 }
 
 // meet reads what a connection says first and makes an editor of it. A hello
@@ -100,20 +103,29 @@ func (e *editor) leave() {
 	ctx, cancel := context.WithTimeout(e.ctx, e.d.cfg.Limits.Leave)
 	defer cancel()
 	e.mu.Lock()
-	var idle chan struct{}
-	if e.quick > 0 {
-		e.idle = make(chan struct{})
-		idle = e.idle
-	}
+	quick := e.quick
+	e.quick = nil
 	e.mu.Unlock()
-	if idle != nil {
+	for _, r := range quick {
 		select {
-		case <-idle:
-		case <-e.peer.Done():
+		case <-r.Sent(): // also closed when the peer is
 		case <-ctx.Done():
 		}
 	}
 	e.hangUp(ctx)
+}
+
+// dismiss closes the connection of an editor all of whose sessions have ended,
+// when it has been told of that and its requests are answered.
+func (e *editor) dismiss(ctx context.Context) {
+	for _, a := range e.attachments() {
+		select {
+		case <-a.done:
+		case <-e.peer.Done():
+		case <-ctx.Done():
+		}
+	}
+	e.leave()
 }
 
 // hangUp closes the connection when what is queued has been written.
@@ -190,21 +202,18 @@ func (e *editor) attach(s *session.Session) *attachment {
 	return a
 }
 
-// began and finished count the requests that do not wait for a turn.
-func (e *editor) began() {
+// began notes a request that does not wait for a turn.
+func (e *editor) began(r *jsonrpc.Request) {
 	e.mu.Lock()
-	e.quick++
-	e.mu.Unlock()
-}
-
-func (e *editor) finished() {
-	e.mu.Lock()
-	e.quick--
-	if e.quick == 0 && e.idle != nil {
-		close(e.idle)
-		e.idle = nil
-	}
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	e.quick = append(slices.DeleteFunc(e.quick, func(r *jsonrpc.Request) bool {
+		select {
+		case <-r.Sent():
+			return true
+		default:
+			return false
+		}
+	}), r)
 }
 
 // send puts lines on the connection's queue. A failure is the end of the

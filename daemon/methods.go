@@ -21,8 +21,17 @@ import (
 const pageSize = 50 // sessions of one session/list answer
 
 // admit takes a request in wire order. What it posts to a session here, the
-// session hears in that order; the handler it returns only waits.
+// session hears in that order; the handler it returns only waits. All that
+// does not wait for a turn or for events is answered before the connection is
+// closed.
 func (e *editor) admit(r *jsonrpc.Request) jsonrpc.Handler {
+	if r.Method != "session/prompt" && r.Method != "_hermes/sessions/tail" {
+		e.began(r)
+	}
+	return e.route(r)
+}
+
+func (e *editor) route(r *jsonrpc.Request) jsonrpc.Handler {
 	if r.Method == "initialize" {
 		res, err := e.initialize(r.Params)
 		return done(res, err)
@@ -37,40 +46,30 @@ func (e *editor) admit(r *jsonrpc.Request) jsonrpc.Handler {
 	case "session/prompt":
 		return e.prompt(r)
 	case "session/load":
-		return e.quickly(e.load(r, acp.ParseLoad, true))
+		return e.load(r, acp.ParseLoad, true)
 	case "session/resume":
-		return e.quickly(e.load(r, acp.ParseResume, false))
+		return e.load(r, acp.ParseResume, false)
 	case "session/close":
 		return e.close(r)
 	case "session/set_mode":
-		return e.quickly(e.setMode(r))
+		return e.setMode(r)
 	case "session/set_config_option":
-		return e.quickly(e.setOption(r))
+		return e.setOption(r)
 	case "session/new":
-		return e.quickly(e.newSession(r))
+		return e.newSession(r)
 	case "session/fork":
-		return e.quickly(e.fork(r))
+		return e.fork(r)
 	case "session/list":
-		return e.quickly(e.list(r))
+		return e.list(r)
 	case "session/delete":
-		return e.quickly(e.delete(r))
+		return e.delete(r)
 	case "authenticate":
-		return e.quickly(e.authenticate(r))
+		return e.authenticate(r)
 	}
 	if h := e.admin(r); h != nil {
 		return h
 	}
 	return nil
-}
-
-// quickly counts a handler among those that are answered before a connection
-// is closed.
-func (e *editor) quickly(h jsonrpc.Handler) jsonrpc.Handler {
-	e.began()
-	return func(ctx context.Context) (any, error) {
-		defer e.finished()
-		return h(ctx)
-	}
 }
 
 func done(res any, err error) jsonrpc.Handler {
@@ -96,6 +95,8 @@ func wire(err error, id session.ID) error {
 		return sent
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, errPumpDone):
 		return &jsonrpc.Error{Code: session.CodeNotFound, Message: "no such session is open here: " + shown(string(id)), Data: raw(map[string]any{"sessionId": id})}
+	case errors.Is(err, session.ErrClosed):
+		return wire(errStopping, id)
 	case errors.Is(err, context.Canceled):
 		return &jsonrpc.Error{Code: session.CodeCancelled, Message: "request cancelled"}
 	}
@@ -191,10 +192,12 @@ func (e *editor) attachments() []*attachment {
 func (e *editor) prompt(r *jsonrpc.Request) jsonrpc.Handler {
 	p, err := acp.ParsePrompt(r.Params)
 	if err != nil {
+		e.began(r)
 		return fail(err, "")
 	}
 	a := e.attachment(p.SessionID)
 	if a == nil || a.closing.Load() {
+		e.began(r)
 		return fail(session.ErrNotFound, session.ID(p.SessionID))
 	}
 	w := a.expectPrompt(r)
@@ -243,14 +246,14 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 		s.SetRoots(e.origin(r.Line, r.ID), dirs, servers, func(k bool) { kept = k })
 	}
 	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
-		res := acp.SessionResult("", snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, kept, nil))
-		a.later(todo{at: snap.At, cursor: c, do: func(ctx context.Context) {
+		a.at(snap, c, func(ctx context.Context, snap session.Snapshot) {
+			res := acp.SessionResult("", snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, kept, nil))
 			if replay {
 				a.catchUp(ctx, w, snap, res)
 			} else {
 				a.present(w, snap, res)
 			}
-		}})
+		})
 	}, func(err error) {
 		a.refuse(w, wire(err, id))
 		a.abandon()
@@ -379,7 +382,7 @@ func (e *editor) fork(r *jsonrpc.Request) jsonrpc.Handler {
 			return nil, wire(err, id)
 		}
 		meta := newMeta(time.Now())
-		meta.Cwd, meta.Title, meta.Turns = p.Cwd, old.Title, old.Turns
+		meta.Cwd, meta.Title = p.Cwd, old.Title
 		meta.Dirs, meta.MCPServers = old.Dirs, old.MCPServers
 		if p.DirsGiven {
 			meta.Dirs = p.Dirs
@@ -407,7 +410,7 @@ func (e *editor) close(r *jsonrpc.Request) jsonrpc.Handler {
 	w := a.expect(r)
 	a.closing.Store(true)
 	a.session.Close(e.origin(r.Line, r.ID), func(err error) { a.refuse(w, wire(err, a.session.ID())) })
-	return e.quickly(a.waiter(w))
+	return a.waiter(w)
 }
 
 func (e *editor) setMode(r *jsonrpc.Request) jsonrpc.Handler {

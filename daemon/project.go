@@ -70,9 +70,7 @@ func (a *attachment) project(ctx context.Context, r session.Record) error {
 			}
 		}
 	case session.KindDeleted:
-		a.endPrompts()
-		a.info(acp.InfoUpdate("", time.UnixMilli(r.Time), acp.HermesMeta(raw(map[string]any{"deleted": true}))))
-		return session.ErrNotFound
+		return session.ErrNotFound // the pump's end says so
 	}
 	return nil
 }
@@ -149,6 +147,11 @@ func (a *attachment) answerPrompt(prompt session.Seq, stop string, err error, us
 		return
 	}
 	a.reply(w, acp.PromptResult(stop, usage, meta), nil)
+}
+
+// tellDeleted says that the session is gone for good.
+func (a *attachment) tellDeleted(at time.Time) {
+	a.info(acp.InfoUpdate("", at, acp.HermesMeta(raw(map[string]any{"deleted": true}))))
 }
 
 // endPrompts answers what this connection still waits for when it leaves the
@@ -251,7 +254,9 @@ func (e *editor) replied(rawID, result json.RawMessage, failure *jsonrpc.Error) 
 	}
 	r := session.Reply{Result: result}
 	if failure != nil {
-		r.Unable = failure.Code == session.CodeNoMethod
+		if r.Unable = failure.Code == session.CodeNoMethod; r.Unable {
+			e.unable.Store(true)
+		}
 		r.Failed = true
 	} else {
 		r.Option, r.Selected, r.Later = acp.ParseOutcome(result)

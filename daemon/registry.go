@@ -40,7 +40,7 @@ func (r *registry) get(id session.ID) (*session.Session, error) {
 		return nil, errStopping
 	}
 	s := r.live[id]
-	if s != nil && !s.Leaving() {
+	if s != nil && s.Touch() {
 		return s, nil
 	}
 	if _, ok := r.store.Lookup(id); !ok {

@@ -149,8 +149,14 @@ func (s *Session) whenDurable(do func()) {
 
 // read returns records of published events only, cut to [from, to].
 func (s *Session) read(from, to Seq, maxBytes int) ([]Record, error) {
+	if b, _, _, _ := s.tail.after(from - 1); b != nil {
+		return b.records(from, min(to, b.Last)), nil
+	}
 	recs, err := s.log.Read(from, maxBytes)
 	if err != nil {
+		if over := s.tail.over(); over != nil {
+			return nil, over // the log is closed because the session has ended
+		}
 		return nil, err
 	}
 	if len(recs) == 0 {

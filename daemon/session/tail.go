@@ -189,6 +189,22 @@ func (c *Cursor) Ready() (<-chan struct{}, bool) {
 
 const pageBytes = 256 << 10
 
+// records gives the events from one Seq to another.
+func (b *Block) records(from, to Seq) []Record {
+	recs := make([]Record, 0, to-from+1)
+	for _, e := range b.Events[from-b.First : to-b.First+1] {
+		recs = append(recs, e.Record())
+	}
+	return recs
+}
+
+// over says why nothing more will come; nil while something may.
+func (t *tail) over() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
 func (t *tail) headNow() Seq {
 	t.mu.Lock()
 	defer t.mu.Unlock()
