@@ -173,7 +173,7 @@ func TestShimDependsOnTheStandardLibraryAlone(t *testing.T) {
 // Every floor that is promised is there: a package that was renamed leaves the
 // table too.
 func TestFloorsNameOnlyPackagesThatExist(t *testing.T) {
-	later := []string{"agentpool/external", "agentpool/native/mcp", "agentpool/holder", "scripts/bench", "store/storetest"} // promised, not built yet
+	later := []string{"agentpool/external", "agentpool/native/mcp", "agentpool/holder"} // promised, not built yet
 	for name := range floors {
 		entries, err := os.ReadDir(path.Join(".", name))
 		hasGo := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".go") })
