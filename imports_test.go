@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,30 +23,39 @@ var floors = map[string]int{
 	"transport/jsonrpc": 0,
 	"transport/link":    0,
 
-	"transport":     1,
-	"transport/acp": 1,
+	"transport":          1,
+	"transport/acp":      1,
+	"transport/identity": 1,
+	"transport/tokens":   1,
 
 	"agentpool/holder":        2,
 	"daemon/session":          2,
 	"transport/acpclient":     2,
 	"transport/link/linktest": 2, // for tests
 
-	"agentpool/external":    3,
-	"agentpool/native":      3,
-	"agentpool/native/llm":  3,
-	"agentpool/native/mcp":  3,
-	"agentpool/native/tool": 3,
-	"configs":               3,
+	"agentpool/external": 3,
+	"agentpool/native":   3,
+	"configs":            3,
+
+	// What the built-in agent is made of stands below it, down to the models.
+	"agentpool/native/llm/anthropic":   3,
+	"agentpool/native/llm/openai":      3,
+	"agentpool/native/mcp":             3,
+	"agentpool/native/llm/retry":       2,
+	"agentpool/native/llm/wire":        2,
+	"agentpool/native/tool":            2,
+	"agentpool/native/llm":             1,
+	"agentpool/native/llm/credentials": 1,
+	"agentpool/native/llm/fakellm":     1, // for tests
 
 	"agentpool":       4,
 	"daemon":          4,
 	"store":           4,
 	"store/storetest": 4, // for tests
 
-	"daemon/daemontest": 5, // for tests
-
 	"cmd/hermes-acp-shim": 5,
 	"cmd/hermesd":         5,
+	"daemon/daemontest":   5, // for tests
 
 	"":                6, // this test
 	"daemon/cases":    6, // tests only
@@ -166,21 +174,6 @@ func TestShimDependsOnTheStandardLibraryAlone(t *testing.T) {
 			} else if !slices.Contains(allowed, name) && !strings.HasPrefix(name, "cmd/hermes-acp-shim/") {
 				t.Errorf("%s: the shim depends on %s", goos, name)
 			}
-		}
-	}
-}
-
-// Every floor that is promised is there: a package that was renamed leaves the
-// table too.
-func TestFloorsNameOnlyPackagesThatExist(t *testing.T) {
-	later := []string{"agentpool/external", "agentpool/native/mcp", "agentpool/holder"} // promised, not built yet
-	for name := range floors {
-		entries, err := os.ReadDir(path.Join(".", name))
-		hasGo := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".go") })
-		switch {
-		case slices.Contains(later, name):
-		case err != nil || !hasGo:
-			t.Errorf("%q has a floor and no Go files", name)
 		}
 	}
 }
