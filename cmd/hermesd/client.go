@@ -163,7 +163,8 @@ type openQuestion struct {
 
 func status(ctx context.Context, c *acpclient.Client) (daemonStatus, error) {
 	var s daemonStatus
-	return s, c.Call(ctx, "_hermes/status", nil, &s)
+	err := c.Call(ctx, "_hermes/status", nil, &s)
+	return s, err
 }
 
 func showSession(ctx context.Context, c *acpclient.Client, id string) (sessionDetails, json.RawMessage, error) {

@@ -509,7 +509,7 @@ func encode(params any) (json.RawMessage, error) {
 
 // response takes an answer, in the reading goroutine. The Peer has no table of
 // our calls: so answers come here in wire order with everything else.
-func (c *Client) response(id, result json.RawMessage, failed *jsonrpc.Error) {
+func (c *Client) response(id, result json.RawMessage, failed *jsonrpc.Error, _ uint64) {
 	var name string
 	if json.Unmarshal(id, &name) != nil {
 		name = string(id)

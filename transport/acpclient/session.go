@@ -83,7 +83,8 @@ func roots(id, cwd string) json.RawMessage {
 // NewSession makes a session in cwd, an absolute path.
 func (c *Client) NewSession(ctx context.Context, cwd string) (Session, error) {
 	var s Session
-	return s, c.Call(ctx, "session/new", roots("", cwd), &s)
+	err := c.Call(ctx, "session/new", roots("", cwd), &s)
+	return s, err
 }
 
 // Load attaches to a session and has its history sent.
@@ -138,28 +139,23 @@ func sessionParams(id string) json.RawMessage {
 	return o.String("sessionId", id).JSON()
 }
 
-// StartPrompt sends text to the agent and returns at once.
-func (c *Client) StartPrompt(id, text string) (*Call, error) {
+func promptParams(id, text string) json.RawMessage {
 	var block, o acp.Builder
 	b := block.String("type", "text").String("text", text).JSON()
-	return c.Start("session/prompt", o.String("sessionId", id).Raw("prompt", acp.List(b)).JSON())
+	return o.String("sessionId", id).Raw("prompt", acp.List(b)).JSON()
+}
+
+// StartPrompt sends text to the agent and returns at once.
+func (c *Client) StartPrompt(id, text string) (*Call, error) {
+	return c.Start("session/prompt", promptParams(id, text))
 }
 
 // Prompt sends text to the agent and returns when the turn is over. If ctx ends
 // the request is cancelled.
 func (c *Client) Prompt(ctx context.Context, id, text string) (PromptResult, error) {
-	call, err := c.StartPrompt(id, text)
-	if err != nil {
-		return PromptResult{}, err
-	}
-	raw, err := call.Wait(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			_ = call.Cancel()
-		}
-		return PromptResult{}, err
-	}
-	return ParsePromptResult(raw)
+	var r PromptResult
+	err := c.Call(ctx, "session/prompt", promptParams(id, text), &r)
+	return r, err
 }
 
 // ParsePromptResult reads the answer to session/prompt.
