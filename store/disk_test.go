@@ -40,7 +40,7 @@ func crash(s *Store) {
 // appendTo opens or makes a log, appends and waits until it is written.
 func appendTo(t testing.TB, s *Store, id session.ID, events ...session.Event) {
 	t.Helper()
-	sink := storetest.NewSink()
+	sink := storetest.OpenSink()
 	log, err := s.Open(id, sink)
 	if errors.Is(err, session.ErrNotFound) {
 		log, err = s.Create(session.Meta{ID: id, Title: "title of " + string(id)}, sink)
@@ -55,7 +55,7 @@ func appendTo(t testing.TB, s *Store, id session.ID, events ...session.Event) {
 
 func readAll(t testing.TB, s *Store, id session.ID) []session.Event {
 	t.Helper()
-	log, err := s.Open(id, storetest.NewSink())
+	log, err := s.Open(id, storetest.OpenSink())
 	if errors.Is(err, session.ErrNotFound) {
 		return nil
 	}
@@ -136,20 +136,79 @@ func TestACrashDoesNotBringADeletedSessionBack(t *testing.T) {
 // of the session: they begin in the middle then.
 func TestADeletionCarriedOutLeavesNoGap(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, still())
+	o := still()
+	o.SegmentBytes = 2000
+	s := open(t, dir, o)
 	epoch := s.Epoch()
-	appendTo(t, s, "s", storetest.Mixed(1, 50)...)
+	appendTo(t, s, "s", storetest.Mixed(1, 50)...) // fills the first segment
 	s.moveOnce()
-	appendTo(t, s, "s", storetest.Mixed(51, 50)...)
+	appendTo(t, s, "s", storetest.Mixed(51, 5)...)
 	if err := s.Delete(context.Background(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	s.moveOnce() // the segment stays: it is the one that is written
+	s.moveOnce()
 	crash(s)
+	numbers, _ := listSegments(s.journal)
+	data, err := os.ReadFile(segmentName(s.journal, numbers[0]))
+	frames := 0
+	readSegment(data, func(frame) { frames++ })
+	if err != nil || len(numbers) != 1 || frames != 2 {
+		t.Fatalf("segments %v, %d frames: not what this test is about", numbers, frames)
+	}
 	s = open(t, dir, still())
 	defer s.Close()
 	if s.Epoch() != epoch || readAll(t, s, "s") != nil {
 		t.Error("events of a deleted session were taken for damage")
+	}
+}
+
+func TestDeletingASessionThatIsBeingMoved(t *testing.T) {
+	s := open(t, t.TempDir(), still())
+	defer s.Close()
+	appendTo(t, s, "s", storetest.Mixed(1, 50)...)
+	appendTo(t, s, "kept", storetest.Mixed(1, 50)...)
+	s.tree.fault = func() error {
+		s.tree.fault = nil
+		return s.Delete(context.Background(), "s")
+	}
+	if err := s.moveOnce(); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Backlog != 0 || st.Sessions != 1 {
+		t.Errorf("%+v", st)
+	}
+	if readAll(t, s, "s") != nil {
+		t.Error("it is back")
+	}
+	s.moveOnce()
+	if head, err := s.tree.head("s"); head != 0 || err != nil {
+		t.Errorf("bbolt has it up to %d, %v", head, err)
+	}
+	storetest.Same(t, readAll(t, s, "kept"), storetest.Mixed(1, 50))
+}
+
+// What a killed process wrote may not be on the disk yet.
+func TestWhatWasReplayedIsSyncedBeforeItIsCalledDurable(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, still())
+	appendTo(t, s, "s", storetest.Mixed(1, 5)...)
+	crash(s)
+	o := still()
+	files := newFaulty()
+	o.Files = files
+	s = open(t, dir, o)
+	defer s.Close()
+	sink := storetest.OpenSink()
+	log, err := s.Open("s", sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink.From(log.Head())
+	before := files.syncs.Load()
+	log.Append(nil, nil, true)
+	sink.WaitDurable(t, 5)
+	if n := files.syncs.Load() - before; n < 2 {
+		t.Errorf("%d syncs, want that of the old segment and that of the new one", n)
 	}
 }
 
@@ -383,6 +442,16 @@ func TestTheEpochChangesExactlyWhenATailMayBeLost(t *testing.T) {
 			f.Write(old)
 			f.Close()
 		}, "1", true},
+		{"the database is one closed well before", func(t *testing.T, s *Store, dir string) {
+			s.Close()
+			old, _ := os.ReadFile(dbName(dir))
+			s = open(t, dir, boot("1"))
+			appendTo(t, s, "s", storetest.Tool(2))
+			crash(s)
+			f, _ := os.OpenFile(dbName(dir), os.O_WRONLY|os.O_TRUNC, 0)
+			f.Write(old)
+			f.Close()
+		}, "1", true},
 		{"the database is gone", func(t *testing.T, s *Store, dir string) {
 			crash(s)
 			os.Remove(dbName(dir))
@@ -501,7 +570,7 @@ func TestADamagedDatabaseIsAClearError(t *testing.T) {
 		}
 		defer s.Close()
 		for _, m := range s.List() {
-			log, err := s.Open(m.ID, storetest.NewSink())
+			log, err := s.Open(m.ID, storetest.OpenSink())
 			if err != nil {
 				return err
 			}

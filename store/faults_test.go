@@ -23,6 +23,7 @@ type faulty struct {
 	noMake error
 	gate   chan struct{} // a Sync waits for it, if it is there
 	syncs  atomic.Int64
+	makes  atomic.Int64 // calls of Create
 }
 
 func newFaulty() *faulty { return &faulty{space: -1} }
@@ -34,6 +35,7 @@ func (f *faulty) set(change func(*faulty)) {
 }
 
 func (f *faulty) Create(name string) (File, error) {
+	f.makes.Add(1)
 	f.mu.Lock()
 	err := f.noMake
 	f.mu.Unlock()
@@ -206,15 +208,24 @@ func TestAfterAFailedSyncEverythingIsWrittenAgain(t *testing.T) {
 	o.Files = files
 	dir := t.TempDir()
 	s := open(t, dir, o)
+	appendTo(t, s, "gone", storetest.Tool(1))
+	s.moveOnce()
 	log, sink := create(t, s, "s")
 	log.Append(nil, storetest.Mixed(1, 10), false)
-	appendTo(t, s, "gone", storetest.Tool(1))
 	appendTo(t, s, "other", storetest.Mixed(1, 7)...)
 	sink.WaitWritten(t, 10)
-	files.set(func(f *faulty) { f.noSync = syscall.EIO })
+	gate := make(chan struct{})
+	files.set(func(f *faulty) { f.noSync, f.gate = syscall.EIO, gate })
+	log.Append(nil, storetest.Mixed(11, 10), true)
+	sink.WaitWritten(t, 20)
+	before := s.Stats().Groups
 	deleted := make(chan error)
 	go func() { deleted <- s.Delete(context.Background(), "gone") }()
-	log.Append(nil, storetest.Mixed(11, 10), true)
+	for s.Stats().Groups == before { // until it is in the journal
+		time.Sleep(time.Millisecond)
+	}
+	files.set(func(f *faulty) { f.gate = nil })
+	close(gate)
 	sink.WaitFailed(t, true)
 	if _, durable := sink.Seen(); durable != 0 {
 		t.Errorf("durable %d though no sync worked", durable)
@@ -228,8 +239,19 @@ func TestAfterAFailedSyncEverythingIsWrittenAgain(t *testing.T) {
 		t.Error(err)
 	}
 	crash(s)
+	loseAllButLast(t, s)
+	s = open(t, dir, still())
+	defer s.Close()
+	storetest.Same(t, readAll(t, s, "s"), storetest.Mixed(1, 30))
+	storetest.Same(t, readAll(t, s, "other"), storetest.Mixed(1, 7))
+	if readAll(t, s, "gone") != nil {
+		t.Error("a deleted session is back")
+	}
+}
 
-	// As if nothing of the first segments had reached the disk.
+// loseAllButLast makes a journal of which only the last segment reached the disk.
+func loseAllButLast(t *testing.T, s *Store) {
+	t.Helper()
 	numbers, _ := listSegments(s.journal)
 	if len(numbers) < 2 {
 		t.Fatalf("segments %v", numbers)
@@ -239,13 +261,36 @@ func TestAfterAFailedSyncEverythingIsWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestAfterAFailedSyncWhatWaitsToBeWrittenFollowsTheRest(t *testing.T) {
+	files := newFaulty()
+	o := still()
+	o.Files = files
+	dir := t.TempDir()
+	s := open(t, dir, o)
+	log, sink := create(t, s, "s")
+	gate := make(chan struct{})
+	files.set(func(f *faulty) { f.noSync, f.gate = syscall.EIO, gate })
+	log.Append(nil, storetest.Mixed(1, 10), true)
+	sink.WaitWritten(t, 10)
+	files.set(func(f *faulty) { f.space = 100 })
+	log.Append(nil, storetest.Mixed(11, 10), false)
+	sink.WaitFailed(t, true)
+	makes := files.makes.Load()
+	files.set(func(f *faulty) { f.noSync, f.gate = nil, nil }) // only the sync that waits will fail
+	close(gate)
+	for files.makes.Load() == makes { // until the writer wants another file for it
+		time.Sleep(time.Millisecond)
+	}
+	files.set(func(f *faulty) { f.space = -1 })
+	sink.WaitDurable(t, 10)
+	sink.WaitWritten(t, 20)
+	crash(s)
+	loseAllButLast(t, s)
 	s = open(t, dir, still())
 	defer s.Close()
-	storetest.Same(t, readAll(t, s, "s"), storetest.Mixed(1, 30))
-	storetest.Same(t, readAll(t, s, "other"), storetest.Mixed(1, 7))
-	if readAll(t, s, "gone") != nil {
-		t.Error("a deleted session is back")
-	}
+	storetest.Same(t, readAll(t, s, "s"), storetest.Mixed(1, 20))
 }
 
 func TestWritingGoesOnWhileASyncRuns(t *testing.T) {
@@ -296,6 +341,9 @@ func TestRotatingWhileASyncRunsSyncsBothSegments(t *testing.T) {
 	sink.WaitDurable(t, 5)
 	if n := files.syncs.Load(); n < 5 {
 		t.Errorf("%d syncs for five segments", n)
+	}
+	if sink.Failures() > 0 {
+		t.Error("a sync failed on the way")
 	}
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -26,10 +27,18 @@ type Sink struct {
 	wrong    []string
 }
 
-// NewSink returns a Sink for one opening of a log.
+// NewSink returns a Sink for a log that is created.
 func NewSink() *Sink {
 	s := &Sink{}
 	s.cond = sync.NewCond(&s.mu)
+	return s
+}
+
+// OpenSink returns a Sink for a log that is opened. As long as From has not
+// been called any Durable is right.
+func OpenSink() *Sink {
+	s := NewSink()
+	s.base = math.MaxUint64
 	return s
 }
 
@@ -91,6 +100,13 @@ func (s *Sink) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
+}
+
+// Failures counts the calls of Failed.
+func (s *Sink) Failures() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures
 }
 
 // WaitWritten waits for Written(n) or more.

@@ -46,6 +46,7 @@ func Run(t *testing.T, make func(t *testing.T) Factory) {
 		{"an unknown session is not found", testNotFound},
 		{"a log that was never appended to leaves nothing", testNothing},
 		{"closing a log loses nothing that was appended", testCloseLosesNothing},
+		{"a closed log's sink is not called any more", testClosedSink},
 		{"meta is kept with the events", testMeta},
 		{"the list is newest first, ties by id descending", testList},
 		{"a deleted session is gone for good", testDelete},
@@ -103,7 +104,7 @@ func (f *fixture) create(id session.ID) (session.Log, *Sink) {
 
 func (f *fixture) openLog(id session.ID) (session.Log, *Sink) {
 	f.t.Helper()
-	sink := NewSink()
+	sink := OpenSink()
 	log, err := f.store.Open(id, sink)
 	if err != nil {
 		f.t.Fatal(err)
@@ -422,7 +423,7 @@ func testInUse(t *testing.T, f *fixture) {
 	}
 	log.Append(nil, []session.Event{Tool(1)}, false)
 	sink.WaitWritten(t, 1)
-	if _, err := f.store.Open("s", NewSink()); !errors.Is(err, session.ErrInUse) {
+	if _, err := f.store.Open("s", OpenSink()); !errors.Is(err, session.ErrInUse) {
 		t.Errorf("opening an open session: %v", err)
 	}
 	log.Close()
@@ -431,7 +432,7 @@ func testInUse(t *testing.T, f *fixture) {
 	}
 	again, _ := f.openLog("s")
 	log.Close() // a second time, by whoever had it before
-	if _, err := f.store.Open("s", NewSink()); !errors.Is(err, session.ErrInUse) {
+	if _, err := f.store.Open("s", OpenSink()); !errors.Is(err, session.ErrInUse) {
 		t.Errorf("opening an open session after an old handle was closed: %v", err)
 	}
 	log.Append(nil, []session.Event{Tool(2)}, false)
@@ -444,7 +445,7 @@ func testInUse(t *testing.T, f *fixture) {
 }
 
 func testNotFound(t *testing.T, f *fixture) {
-	if _, err := f.store.Open("nobody", NewSink()); !errors.Is(err, session.ErrNotFound) {
+	if _, err := f.store.Open("nobody", OpenSink()); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("Open: %v", err)
 	}
 	if _, ok := f.store.Lookup("nobody"); ok {
@@ -463,7 +464,7 @@ func testNothing(t *testing.T, f *fixture) {
 	if _, ok := f.store.Lookup("s"); ok {
 		t.Error("it is in the index")
 	}
-	if _, err := f.store.Open("s", NewSink()); !errors.Is(err, session.ErrNotFound) {
+	if _, err := f.store.Open("s", OpenSink()); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("Open: %v", err)
 	}
 	log, sink := f.create("s")
@@ -492,6 +493,38 @@ func testCloseLosesNothing(t *testing.T, f *fixture) {
 	f.reopen()
 	log, _ = f.openLog("s")
 	Same(t, ReadAll(t, log, 1, 1<<16), want)
+}
+
+func testClosedSink(t *testing.T, f *fixture) {
+	log, first := f.create("s")
+	for seq := session.Seq(1); seq <= 200; seq += 2 {
+		log.Append(nil, []session.Event{Tool(seq)}, true)
+		log.Close()
+		written, durable := first.Seen()
+		second := OpenSink()
+		var err error
+		if log, err = f.store.Open("s", second); err != nil {
+			t.Fatal(err)
+		}
+		second.From(seq)
+		log.Append(nil, []session.Event{Tool(seq + 1)}, true)
+		second.WaitDurable(t, seq+1)
+		if w, d := first.Seen(); w != written || d != durable {
+			t.Fatalf("told %d and %d after Close, %d and %d before", w, d, written, durable)
+		}
+		first = second
+	}
+	late, sink := f.create("late")
+	for seq := session.Seq(1); seq <= 100; seq++ {
+		late.Append(nil, []session.Event{Tool(seq)}, true)
+	}
+	late.Close()
+	written, durable := sink.Seen()
+	log.Append(nil, []session.Event{Tool(201)}, true)
+	first.WaitDurable(t, 201)
+	if w, d := sink.Seen(); w != written || d != durable {
+		t.Errorf("told %d and %d after Close, %d and %d before", w, d, written, durable)
+	}
 }
 
 func testMeta(t *testing.T, f *fixture) {
@@ -592,7 +625,7 @@ func testDelete(t *testing.T, f *fixture) {
 		if _, ok := f.store.Lookup("s"); ok {
 			t.Error("Lookup found it")
 		}
-		if _, err := f.store.Open("s", NewSink()); !errors.Is(err, session.ErrNotFound) {
+		if _, err := f.store.Open("s", OpenSink()); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("Open: %v", err)
 		}
 		if n := len(f.store.List()); n != 1 {
@@ -675,7 +708,7 @@ func testConcurrency(t *testing.T, f *fixture) {
 				}
 				if rng.IntN(8) == 0 {
 					log.Close()
-					sink = NewSink()
+					sink = OpenSink()
 					if log, err = f.store.Open(id, sink); err != nil {
 						t.Error(err)
 						return
