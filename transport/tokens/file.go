@@ -1,0 +1,404 @@
+package tokens
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermesd/hermesd/transport/link"
+)
+
+// Errors a caller branches on.
+var (
+	// ErrUnknown: no token has this secret or this name.
+	ErrUnknown = errors.New("no such token")
+	// ErrExpired: the invitation was good, and its time is over.
+	ErrExpired = errors.New("the pairing code has expired")
+	// ErrTaken: another token has this name.
+	ErrTaken = errors.New("there is a token of this name already")
+)
+
+// Token is what is known of a token; its secret is not.
+type Token struct {
+	ID      string    `json:"id"` // names it for ever, unlike Name
+	Name    string    `json:"name"`
+	Role    Role      `json:"role"`
+	Created time.Time `json:"created"`
+	Hash    string    `json:"sha256"`
+}
+
+// invitation is what is kept of an open one.
+type invitation struct {
+	Name    string    `json:"name"`
+	Role    Role      `json:"role"`
+	Expires time.Time `json:"expires"`
+	Hash    string    `json:"sha256"`
+}
+
+// contents is the file.
+type contents struct {
+	Version     int          `json:"version"`
+	Tokens      []Token      `json:"tokens"`
+	Invitations []invitation `json:"invitations,omitempty"`
+}
+
+const (
+	fileVersion = 1
+	maxFile     = 8 << 20
+	maxTokens   = 10_000
+	// lockWait is how long a change waits for another process's.
+	lockWait = 10 * time.Second
+	// keepExpired is how long an invitation is remembered whose time is over, so
+	// that who comes late is told that.
+	keepExpired = 24 * time.Hour
+)
+
+// File is the tokens of one daemon. A file that is not there has none.
+type File struct {
+	path string
+	now  func() time.Time
+
+	mu   sync.Mutex
+	info fs.FileInfo // of what was read last; nil: nothing yet
+	read contents
+}
+
+// Open gives the file at a path; it touches nothing.
+func Open(path string) *File { return &File{path: path, now: time.Now} }
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }
+
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+
+// CheckName says whether something may name a token: it stands in logs, tables
+// and arguments.
+func CheckName(name string) error {
+	if !nameRule.MatchString(name) {
+		return fmt.Errorf("%.80q cannot name a token: use letters, digits and . _ @ -, beginning with a letter or digit, at most 64", name)
+	}
+	return nil
+}
+
+// Create makes a token and gives its secret, which is nowhere else. It returns
+// when the token is on the disk. [ErrTaken] if the name is in use.
+func (f *File) Create(name string, role Role) (secret string, t Token, err error) {
+	if err := CheckName(name); err != nil {
+		return "", Token{}, err
+	}
+	err = f.change(func(c *contents) error {
+		if c.named(name) >= 0 {
+			return fmt.Errorf("%w: %s", ErrTaken, name)
+		}
+		secret, t, err = f.add(c, name, role)
+		return err
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return secret, t, nil
+}
+
+func (f *File) add(c *contents, name string, role Role) (string, Token, error) {
+	if len(c.Tokens) >= maxTokens {
+		return "", Token{}, fmt.Errorf("there are %d tokens already; revoke some", len(c.Tokens))
+	}
+	secret := newToken()
+	t := Token{ID: "tok_" + random(12), Name: name, Role: role, Created: f.now().UTC().Truncate(time.Second), Hash: digest(secret)}
+	c.Tokens = append(c.Tokens, t)
+	return secret, t, nil
+}
+
+// List gives all tokens, oldest first.
+func (f *File) List() ([]Token, error) {
+	c, err := f.current()
+	return slices.Clone(c.Tokens), err
+}
+
+// Revoke removes the token of this name or id. It returns when that is on the
+// disk; connections that were made with it are the daemon's to cut. [ErrUnknown]
+// if there is none.
+func (f *File) Revoke(nameOrID string) (t Token, err error) {
+	err = f.change(func(c *contents) error {
+		i := c.named(nameOrID)
+		if i < 0 {
+			i = slices.IndexFunc(c.Tokens, func(t Token) bool { return t.ID == nameOrID })
+		}
+		if i < 0 {
+			return ErrUnknown
+		}
+		t = c.Tokens[i]
+		c.Tokens = slices.Delete(c.Tokens, i, i+1)
+		return nil
+	})
+	return t, err
+}
+
+// Invite gives an invitation for a token of this name and role, good once and for
+// so long. If the name is taken when it is redeemed, a number is added.
+func (f *File) Invite(name string, role Role, life time.Duration) (secret string, expires time.Time, err error) {
+	if err := CheckName(name); err != nil {
+		return "", time.Time{}, err
+	}
+	secret = newInvite()
+	expires = f.now().Add(life).UTC().Truncate(time.Second)
+	err = f.change(func(c *contents) error {
+		if len(c.Invitations) >= maxTokens {
+			return errors.New("too many pairing codes are open; wait until some have expired")
+		}
+		c.Invitations = append(c.Invitations, invitation{name, role, expires, digest(secret)})
+		return nil
+	})
+	return secret, expires, err
+}
+
+// Redeem gives the token that an invitation is for; the invitation is used up
+// before the token exists. [ErrUnknown] or [ErrExpired] otherwise.
+func (f *File) Redeem(secret string) (token string, t Token, err error) {
+	hash := digest(secret)
+	// What is no invitation takes no lock.
+	c, err := f.current()
+	if err != nil {
+		return "", Token{}, err
+	}
+	if !slices.ContainsFunc(c.Invitations, func(i invitation) bool { return i.Hash == hash }) {
+		return "", Token{}, ErrUnknown
+	}
+	err = f.change(func(c *contents) error {
+		i := slices.IndexFunc(c.Invitations, func(i invitation) bool { return i.Hash == hash })
+		if i < 0 {
+			return ErrUnknown // somebody was quicker
+		}
+		in := c.Invitations[i]
+		if !f.now().Before(in.Expires) {
+			return ErrExpired
+		}
+		c.Invitations = slices.Delete(c.Invitations, i, i+1)
+		name := in.Name
+		for n := 2; c.named(name) >= 0; n++ {
+			name = fmt.Sprintf("%.58s-%d", in.Name, n)
+		}
+		var err error
+		token, t, err = f.add(c, name, in.Role)
+		return err
+	})
+	if err != nil {
+		return "", Token{}, err
+	}
+	return token, t, nil
+}
+
+// Check gives the token with this secret, [ErrUnknown] if there is none.
+func (f *File) Check(secret string) (Token, error) {
+	c, err := f.current()
+	if err != nil {
+		return Token{}, err
+	}
+	// The hash of what was shown is compared, so that how long this takes says
+	// nothing about any secret.
+	hash := digest(secret)
+	for _, t := range c.Tokens {
+		if t.Hash == hash {
+			return t, nil
+		}
+	}
+	return Token{}, ErrUnknown
+}
+
+// Valid says whether a token is still there and unchanged.
+func (f *File) Valid(t Token) (bool, error) {
+	c, err := f.current()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(c.Tokens, func(x Token) bool { return x.ID == t.ID && x.Hash == t.Hash && x.Role == t.Role }), nil
+}
+
+func (c *contents) named(name string) int {
+	return slices.IndexFunc(c.Tokens, func(t Token) bool { return t.Name == name })
+}
+
+// current gives what the file holds, reading it only if it has changed.
+func (f *File) current() (contents, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.info, f.read = nil, contents{}
+		return contents{}, nil
+	}
+	if err == nil && f.info != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
+		return f.read, nil
+	}
+	c, info, err := load(f.path)
+	if err != nil {
+		return contents{}, err
+	}
+	f.info, f.read = info, c
+	return c, nil
+}
+
+// change reads the file, changes it and replaces it, while nobody else does.
+func (f *File) change(do func(*contents) error) error {
+	dir := filepath.Dir(f.path)
+	if err := link.PrivateDir(dir); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	lock, err := link.WaitLock(ctx, f.path+".lock")
+	if err != nil {
+		return fmt.Errorf("changing the tokens: %w", err)
+	}
+	defer lock.Close()
+	c, _, err := load(f.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	now := f.now()
+	c.Invitations = slices.DeleteFunc(c.Invitations, func(i invitation) bool { return now.Sub(i.Expires) > keepExpired })
+	if err := do(&c); err != nil {
+		return err
+	}
+	c.Version = fileVersion
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := replace(f.path, append(text, '\n')); err != nil {
+		return fmt.Errorf("changing the tokens: %w", err)
+	}
+	return nil
+}
+
+// load reads the file. Who else could write to it could let anybody in, so it
+// has to be closed to others.
+func load(path string) (contents, fs.FileInfo, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return contents{}, nil, fmt.Errorf("reading the tokens: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return contents{}, nil, fmt.Errorf("reading the tokens: %w", err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return contents{}, nil, fmt.Errorf("other users can get at %s (mode %#o): look whether its tokens are yours, then: chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return contents{}, nil, fmt.Errorf("reading the tokens: %w", err)
+	}
+	c, err := parse(text)
+	if err != nil {
+		return contents{}, nil, fmt.Errorf("reading the tokens in %s: %w; restore it, or remove it and pair again", path, err)
+	}
+	return c, info, nil
+}
+
+// parse reads the text of the file. Anything it does not know is an error: a
+// file that is understood in part would let in too many or too few.
+func parse(text []byte) (contents, error) {
+	if len(text) > maxFile {
+		return contents{}, fmt.Errorf("longer than %d bytes", maxFile)
+	}
+	var version struct{ Version int }
+	if err := json.Unmarshal(text, &version); err != nil {
+		return contents{}, err
+	}
+	if version.Version != fileVersion {
+		return contents{}, fmt.Errorf("version %d, and this hermesd knows only version %d", version.Version, fileVersion)
+	}
+	var c contents
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return contents{}, err
+	}
+	if d.More() {
+		return contents{}, errors.New("something stands behind its end")
+	}
+	ids, names, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, t := range c.Tokens {
+		switch {
+		case t.ID == "" || ids[t.ID]:
+			return contents{}, fmt.Errorf("the id %.80q is missing or stands twice", t.ID)
+		case CheckName(t.Name) != nil:
+			return contents{}, CheckName(t.Name)
+		case names[t.Name]:
+			return contents{}, fmt.Errorf("the name %q stands twice", t.Name)
+		case hashes[t.Hash]:
+			return contents{}, fmt.Errorf("token %q has the secret of another one", t.Name)
+		}
+		if err := checkEntry(t.Role, t.Hash); err != nil {
+			return contents{}, fmt.Errorf("token %q: %w", t.Name, err)
+		}
+		ids[t.ID], names[t.Name], hashes[t.Hash] = true, true, true
+	}
+	for _, i := range c.Invitations {
+		if err := CheckName(i.Name); err != nil {
+			return contents{}, err
+		}
+		if err := checkEntry(i.Role, i.Hash); err != nil {
+			return contents{}, fmt.Errorf("invitation %q: %w", i.Name, err)
+		}
+		if hashes[i.Hash] {
+			return contents{}, fmt.Errorf("invitation %q has the secret of another one", i.Name)
+		}
+		hashes[i.Hash] = true
+	}
+	return c, nil
+}
+
+var hashRule = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func checkEntry(r Role, hash string) error {
+	if _, err := ParseRole(string(r)); err != nil {
+		return err
+	}
+	if !hashRule.MatchString(hash) {
+		return errors.New("its sha256 is not 64 hexadecimal digits")
+	}
+	return nil
+}
+
+// replace puts text in the file's place, on the disk before it returns.
+func replace(path string, text []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(tmp.Name())
+		}
+	}()
+	_, err = tmp.Write(text)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" {
+		return nil // a folder cannot be synced there
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
