@@ -168,10 +168,12 @@ func TestTheShimEndsWithItsParent(t *testing.T) {
 	}
 	parent := exec.Command(self)
 	parent.Env = append(p.Env("ready"), parentVar+"="+shimProgram)
-	stdin, err := parent.StdinPipe()
+	inR, stdin, err := os.Pipe() // not StdinPipe, which Wait closes
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer stdin.Close()
+	parent.Stdin = inR
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -185,8 +187,8 @@ func TestTheShimEndsWithItsParent(t *testing.T) {
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
+	inR.Close()
 	outW.Close()
-	defer stdin.Close()
 	var pid int
 	if err := json.NewDecoder(stderr).Decode(&pid); err != nil {
 		t.Fatal(err)

@@ -39,8 +39,12 @@ type Hello struct {
 	Cwd     string            `json:"cwd,omitempty"`     // where the editor started the shim
 	Agent   string            `json:"agent,omitempty"`   // --agent; "" is the configured default
 	Env     map[string]string `json:"env,omitempty"`     // the editor's environment, see [Environ]
-	Token   string            `json:"token,omitempty"`   // proof of who it is where the transport gives none
+	Token   string            `json:"token,omitempty"`   // proof of who it is where the transport gives none; or a pairing code's invitation
 	Resume  json.RawMessage   `json:"resume,omitempty"`  // what an earlier socket of the same connection got to
+
+	// SharesFiles says over the network that a path means the same file on both
+	// machines, so that the editor may be asked for files.
+	SharesFiles bool `json:"sharesFiles,omitempty"`
 }
 
 // Welcome is the daemon's first line back to a shim. The shim does not pass it
@@ -51,6 +55,11 @@ type Welcome struct {
 	PID     int    `json:"pid,omitempty"`     // of the daemon
 	Epoch   string `json:"epoch,omitempty"`   // life of the daemon's log that positions belong to
 	Error   string `json:"error,omitempty"`   // not empty: refused; one line for the user
+
+	// In exchange for the invitation of a pairing code, after which the connection
+	// ends: a token to be shown in later hellos, and its name.
+	Token     string `json:"newToken,omitempty"`
+	TokenName string `json:"tokenName,omitempty"`
 }
 
 // NewID returns 128 random bits in hex.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestOnlyOneHasTheLock(t *testing.T) {
@@ -82,30 +83,36 @@ func TestWaitLockThatIsGivenUpLeavesTheLockFree(t *testing.T) {
 	b.Close()
 }
 
-func TestALockWhoseFileWasRemovedKeepsNobodyOutForEver(t *testing.T) {
+func TestALockWhoseFileWasReplacedIsNoLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "l")
-	a, err := TryLock(path)
+	old, err := TryLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
 	got := make(chan *Lock)
 	go func() {
-		b, err := WaitLock(t.Context(), path) // waits on the file that will have no name
+		l, err := WaitLock(t.Context(), path)
 		if err != nil {
 			t.Error(err)
 		}
-		got <- b
+		got <- l
 	}()
+	awaitWaiter(t, old.f) // on the file that is about to lose its name
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	a.Close()
-	b := <-got
-	defer b.Close()
-	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("two hold the lock of one name: %v", err)
+	now, err := TryLock(path)
+	if err != nil {
+		t.Fatal(err)
 	}
+	old.Close()
+	select {
+	case <-got:
+		t.Error("two hold the lock of one name")
+	case <-time.After(20 * time.Millisecond): // a wrong one would be there at once
+	}
+	now.Close()
+	(<-got).Close()
 }
 
 func TestHolderOfNothing(t *testing.T) {
