@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,7 @@ type editor struct {
 	log   zerolog.Logger
 	since time.Time
 
+	gone   chan struct{}   // closed when the daemon does not know it any more
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	pumps  sync.WaitGroup
@@ -45,14 +48,17 @@ type editor struct {
 // meet reads what a connection says first and makes an editor of it. A hello
 // is answered with a welcome; anything else is a plain ACP client.
 func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
-	_ = c.SetReadDeadline(time.Now().Add(d.cfg.Limits.FirstFrame)) // a pipe has none and needs none
+	_ = c.SetDeadline(time.Now().Add(d.cfg.Limits.FirstFrame)) // a pipe has none and needs none
 	hello, said, rest, err := link.ReadHello(c)
+	if err == nil {
+		err = d.letIn(c, &hello, said)
+	}
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetReadDeadline(time.Time{})
+	_ = c.SetDeadline(time.Time{})
 	if said {
-		w := link.Welcome{Link: link.Agree(hello.Link), Version: d.cfg.Version, PID: pid, Epoch: d.store.Epoch()}
+		w := d.welcome(hello)
 		if !d.agents.Has(hello.Agent) {
 			w.Error = "there is no agent named " + hello.Agent + ": see `hermesd agents list`"
 		}
@@ -65,16 +71,39 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 	} else {
 		hello = link.Hello{ID: link.NewID()}
 	}
-	e := &editor{d: d, conn: c, hello: hello, since: time.Now(), open: make(map[session.ID]*attachment)}
-	e.log = d.cfg.Log.With().Str("conn", e.hello.ID[:min(8, len(e.hello.ID))]).Int("pid", c.Principal.PID).Logger()
+	e := &editor{d: d, conn: c, hello: hello, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
+	e.log = identified(d.cfg.Log.With().Str("conn", short(e.hello.ID)), c.Principal).Logger()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peer = jsonrpc.New(rest, c, jsonrpc.Options{
-		MaxLine: d.cfg.Limits.MaxLine, MaxQueue: d.cfg.Limits.HardQueue, MaxInFlight: d.cfg.Limits.MaxInFlight,
+		MaxLine: d.maxLine(c.Principal), MaxQueue: d.cfg.Limits.HardQueue, MaxInFlight: d.cfg.Limits.MaxInFlight,
 		AnswerGarbage: true,
-		Notify:        e.notified, Admit: e.admit, Unclaimed: e.replied,
+		Notify: func(method string, params json.RawMessage, line uint64) {
+			defer e.guard(method)
+			e.notified(method, params, line)
+		},
+		Admit: func(r *jsonrpc.Request) jsonrpc.Handler {
+			defer e.guard(r.Method)
+			return e.admit(r)
+		},
+		Unclaimed: func(id, result json.RawMessage, failure *jsonrpc.Error, line uint64) {
+			defer e.guard("response")
+			e.replied(id, result, failure, line)
+		},
+		Panicked: func(method string, value any, stack []byte) {
+			e.log.Error().Str("method", method).Interface("panic", value).Bytes("stack", stack).Msg("a handler panicked")
+		},
 		Garbage: func(line []byte, err error) { e.log.Debug().Err(err).Int("bytes", len(line)).Msg("line refused") },
 	})
 	return e, nil
+}
+
+// guard keeps a mistake of ours in one connection from ending the sessions of
+// all others: the connection is closed, and the log says why.
+func (e *editor) guard(method string) {
+	if x := recover(); x != nil {
+		e.log.Error().Str("method", method).Interface("panic", x).Bytes("stack", debug.Stack()).Msg("a connection is closed: handling its line panicked")
+		e.peer.Close(fmt.Errorf("handling %s panicked: %v", method, x))
+	}
 }
 
 // serve runs until the connection ends.
@@ -84,6 +113,9 @@ func (e *editor) serve() {
 		return
 	}
 	defer e.d.part(e)
+	if !e.conn.Allowed() { // revoked since, and not among those that were cut for it
+		e.cut(transport.ErrRevoked)
+	}
 	e.log.Debug().Msg("connected")
 	e.peer.Start()
 	select {
@@ -138,9 +170,11 @@ func (e *editor) hangUp(ctx context.Context) {
 
 func (e *editor) Conn() string { return e.hello.ID }
 
-func (e *editor) CanReadFiles() bool { return e.caps().FSRead }
+func (e *editor) CanReadFiles() bool { return e.caps().FSRead && e.sharesFiles() }
 
-func (e *editor) CanWriteFiles() bool { return e.caps().FSWrite }
+func (e *editor) CanWriteFiles() bool { return e.caps().FSWrite && e.sharesFiles() }
+
+func (e *editor) CanDecide() bool { return e.mayChange() }
 
 func (e *editor) Call(ctx context.Context, id, method string, params any) (json.RawMessage, error) {
 	return e.peer.Call(ctx, id, method, params)
@@ -157,7 +191,12 @@ func (e *editor) caps() acp.ClientCaps {
 
 // origin says that a line of this connection caused an event.
 func (e *editor) origin(line uint64, request json.RawMessage) session.Origin {
-	o := session.Origin{Conn: e.hello.ID, Line: line, Request: request, UID: e.conn.Principal.UID, PID: e.conn.Principal.PID}
+	o := session.Origin{Conn: e.hello.ID, Line: line, Request: request}
+	if p := e.conn.Principal; p.Remotely() {
+		o.Token, o.Remote = p.Token, p.Remote
+	} else {
+		o.UID, o.PID = p.UID, p.PID
+	}
 	e.mu.Lock()
 	if e.init != nil {
 		o.Client = e.init.ClientInfo.Name
@@ -189,7 +228,10 @@ func (e *editor) attach(s *session.Session) *attachment {
 		if old != nil {
 			<-old.done
 		}
-		a.pump()
+		func() {
+			defer e.guard("the pump of session " + string(s.ID()))
+			a.pump()
+		}()
 		if e.ctx.Err() != nil {
 			s.Detach(e.Conn()) // else the session knows: it closed the attachment itself
 		}

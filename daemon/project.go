@@ -94,15 +94,17 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 	if json.Unmarshal(r.Data, &f) != nil {
 		return nil
 	}
+	var by session.Origin
 	err := a.session.Read(ctx, f.Prompt, f.Prompt, func(p session.Record) error {
 		var prompt session.PromptAdmitted
 		if err := json.Unmarshal(p.Data, &prompt); err != nil {
 			return err
 		}
-		if prompt.Origin.Conn == a.e.Conn() {
+		by = prompt.Origin
+		if by.Conn == a.e.Conn() {
 			return nil
 		}
-		for _, u := range session.UserChunks(f.Prompt, prompt.Prompt) {
+		for _, u := range session.UserChunks(f.Prompt, prompt.Prompt, prompt.Origin) {
 			a.update(u)
 		}
 		return nil
@@ -110,12 +112,16 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 	if err != nil {
 		return fmt.Errorf("reading prompt %d: %w", f.Prompt, err)
 	}
-	a.info(acp.InfoUpdate("", time.Time{}, acp.HermesMeta(raw(map[string]any{"turn": runningState(f.Prompt)}))))
+	a.info(acp.InfoUpdate("", time.Time{}, acp.HermesMeta(raw(map[string]any{"turn": runningState(f.Prompt, by)}))))
 	return nil
 }
 
-func runningState(prompt session.Seq) map[string]any {
-	return map[string]any{"state": "running", "prompt": prompt}
+func runningState(prompt session.Seq, by session.Origin) map[string]any {
+	s := map[string]any{"state": "running", "prompt": prompt}
+	if who := by.Who(); who != (session.Who{}) {
+		s["origin"] = who
+	}
+	return s
 }
 
 func endedState(f session.TurnEnded) map[string]any {
@@ -217,7 +223,7 @@ func (a *attachment) tell(snap session.Snapshot, calls bool) {
 		}
 	}
 	if snap.Turn != nil {
-		a.info(acp.InfoUpdate("", time.Time{}, acp.HermesMeta(raw(map[string]any{"turn": runningState(snap.Turn.Prompt)}))))
+		a.info(acp.InfoUpdate("", time.Time{}, acp.HermesMeta(raw(map[string]any{"turn": runningState(snap.Turn.Prompt, snap.Turn.Origin)}))))
 	}
 	for _, q := range snap.Questions {
 		a.put(q.Seq, q.QuestionAsked)
@@ -243,7 +249,7 @@ func parseQuestionID(rawID json.RawMessage) (id string, q session.Seq, ok bool) 
 
 // replied is what the editor answered to a request of ours that nobody waits
 // for: a question. It runs on the reader.
-func (e *editor) replied(rawID, result json.RawMessage, failure *jsonrpc.Error) {
+func (e *editor) replied(rawID, result json.RawMessage, failure *jsonrpc.Error, line uint64) {
 	id, q, ok := parseQuestionID(rawID)
 	if !ok {
 		return
@@ -262,7 +268,7 @@ func (e *editor) replied(rawID, result json.RawMessage, failure *jsonrpc.Error) 
 		r.Option, r.Selected, r.Later = acp.ParseOutcome(result)
 		r.Failed = !r.Selected && !r.Later && !putAway(result)
 	}
-	a.session.Answer(e.origin(0, rawID), q, r)
+	a.session.Answer(e.origin(line, rawID), q, r)
 }
 
 // putAway says whether the answer is a well-formed "cancelled": the user

@@ -1,4 +1,4 @@
-//go:build unix && scripts
+//go:build unix
 
 package main
 

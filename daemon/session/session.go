@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,10 @@ type Config struct {
 	MaxUnwritten    int64         // bytes an agent may be ahead of the disk
 	// Warn is told what went wrong without stopping anything; may be nil.
 	Warn func(id ID, what string, err error)
+	// Audit is told of every decision that somebody on a connection made, on the
+	// session's goroutine, when it is made: prompts, answers, changes, deletion.
+	// It must not block; may be nil.
+	Audit func(id ID, e Event)
 	// Evict is asked, on a goroutine of its own, to forget a session that has
 	// left memory; may be nil.
 	Evict func(*Session)
@@ -209,6 +214,18 @@ func (s *Session) run(err error) {
 }
 
 func (s *Session) handle(m message) {
+	defer func() {
+		// A mistake of ours ends this session's life in memory, not everybody's:
+		// what is in its log is opened again at the next touch.
+		if x := recover(); x != nil {
+			err := fmt.Errorf("panic: %v\n%s", x, debug.Stack())
+			s.warn("the session leaves memory", err)
+			s.end(ErrClosed)
+			if m.fail != nil {
+				m.fail(ErrClosed)
+			}
+		}
+	}()
 	switch {
 	case m.act != nil:
 		if s.ended != nil {

@@ -131,6 +131,6 @@ func (p *Peer) settle(m *message, own bool) {
 		}
 	}
 	if p.o.Unclaimed != nil {
-		p.o.Unclaimed(keep(m.id, own), a.result, a.err)
+		p.o.Unclaimed(keep(m.id, own), a.result, a.err, p.lines.n)
 	}
 }

@@ -74,10 +74,7 @@ func FuzzClassify(f *testing.F) {
 		}
 		var method *string
 		badMethod := json.Unmarshal(members["method"], &method) != nil && members["method"] != nil
-		hasMethod := method != nil && *method != ""
-		if method != nil && *method == "" {
-			badMethod = true
-		}
+		hasMethod := method != nil
 		id := members["id"]
 		badID := id != nil && (id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f')
 		answers := members["result"] != nil || members["error"] != nil

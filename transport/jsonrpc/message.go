@@ -122,8 +122,8 @@ func (m *message) judge(method json.RawMessage) *message {
 		return m.garbage(invalid("an id is a string or a number"))
 	case method == nil:
 		return m.garbage(invalid("neither method nor result nor error"))
-	case method[0] != '"' || len(method) == 2:
-		return m.garbage(invalid("a method is a non-empty string"))
+	case method[0] != '"':
+		return m.garbage(invalid("a method is a string"))
 	}
 	m.method = method[1 : len(method)-1]
 	if bytes.IndexByte(m.method, '\\') >= 0 {

@@ -40,8 +40,8 @@ type Options struct {
 	// Unclaimed is told of a response to an id that no Call waits for, in the
 	// same goroutine and order. The id is verbatim and can be "null" (the
 	// other side complains of a line it could not read). Exactly one of result
-	// and err is set.
-	Unclaimed func(id, result json.RawMessage, err *Error)
+	// and err is set; line counts as with Notify.
+	Unclaimed func(id, result json.RawMessage, err *Error, line uint64)
 	// Garbage is told of a line that is no message, for the log, in the same
 	// goroutine. The line is valid during the call only; it is nil, with
 	// ErrLineTooLong, if it was too long.

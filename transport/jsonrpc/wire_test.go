@@ -135,7 +135,7 @@ func (r *record) watch(o Options) Options {
 	o.Notify = func(method string, params json.RawMessage, line uint64) {
 		r.add("notify " + method + " " + string(params))
 	}
-	o.Unclaimed = func(id, result json.RawMessage, err *Error) {
+	o.Unclaimed = func(id, result json.RawMessage, err *Error, _ uint64) {
 		if err != nil {
 			r.add("unclaimed " + string(id) + " error " + err.Error())
 			return
