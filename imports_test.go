@@ -32,12 +32,14 @@ var floors = map[string]int{
 	"daemon/session":          2,
 	"transport/acpclient":     2,
 	"transport/link/linktest": 2, // for tests
+	"transport/remote":        2,
 
 	"agentpool/external": 3,
 	"agentpool/native":   3,
 	"configs":            3,
 
 	// What the built-in agent is made of stands below it, down to the models.
+	"agentpool/native/llm/catalog":     4,
 	"agentpool/native/llm/anthropic":   3,
 	"agentpool/native/llm/openai":      3,
 	"agentpool/native/mcp":             3,

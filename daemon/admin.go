@@ -26,6 +26,7 @@ func (e *editor) admin(r *jsonrpc.Request) jsonrpc.Handler {
 		"_hermes/permissions/list":   e.questions,
 		"_hermes/permissions/answer": e.decide,
 		"_hermes/agents/list":        e.agents,
+		"_hermes/tokens/changed":     e.tokensChanged,
 	}[r.Method]
 	if call == nil {
 		return nil
@@ -43,7 +44,11 @@ type connectionStatus struct {
 	ID       string       `json:"id"`
 	Client   string       `json:"client,omitempty"`
 	PID      int          `json:"pid,omitempty"`
-	UID      int          `json:"uid"`
+	UID      int          `json:"uid"` // -1: not known
+	Network  string       `json:"network"`
+	Token    string       `json:"token,omitempty"`   // over the network: its name
+	Role     string       `json:"role,omitempty"`    // of the token
+	Remote   string       `json:"remote,omitempty"`  // over the network: the address
 	Version  string       `json:"version,omitempty"` // of its shim
 	Agent    string       `json:"agent,omitempty"`
 	Since    string       `json:"since"`
@@ -83,7 +88,7 @@ func (e *editor) status(ctx context.Context, _ *jsonrpc.Request) (any, error) {
 		"pid": pid, "version": e.d.cfg.Version, "uptimeSeconds": time.Since(e.d.started).Seconds(),
 		"goroutines": runtime.NumGoroutine(),
 		"memory":     map[string]any{"heapBytes": mem.HeapAlloc, "rssBytes": residentBytes()},
-		"epoch":      e.d.store.Epoch(), "socket": e.d.cfg.Socket, "stored": len(e.d.store.List()),
+		"epoch":      e.d.store.Epoch(), "socket": e.d.cfg.Socket, "listen": e.d.addresses(), "stored": len(e.d.store.List()),
 		"connections": conns, "sessions": live, "agents": e.d.cfg.Agents(),
 	}, nil
 }
@@ -92,6 +97,10 @@ func (e *editor) describe() connectionStatus {
 	c := connectionStatus{
 		ID: e.hello.ID, PID: e.conn.Principal.PID, UID: e.conn.Principal.UID, Version: e.hello.Version, Agent: e.hello.Agent,
 		Since: acp.Time(e.since), Queued: e.peer.Queued(), Sessions: []session.ID{},
+	}
+	c.Network = e.conn.Principal.Network
+	if p := e.conn.Principal; p.Remotely() {
+		c.Token, c.Role, c.Remote = p.Token, string(p.Role), p.Remote
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,7 +150,7 @@ func (d *Daemon) snapshots(ctx context.Context) []session.Snapshot {
 }
 
 func (e *editor) stop(context.Context, *jsonrpc.Request) (any, error) {
-	e.log.Info().Msg("asked to stop")
+	e.log.Info().Str("audit", "stop").Msg("asked to stop")
 	if e.d.cfg.Stop != nil {
 		go e.d.cfg.Stop()
 	}
@@ -215,7 +224,7 @@ func (e *editor) show(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	}
 	queue := []map[string]any{}
 	for _, q := range snap.Queue {
-		queue = append(queue, map[string]any{"prompt": q.Seq, "client": q.Origin.Client, "conn": q.Origin.Conn})
+		queue = append(queue, map[string]any{"prompt": q.Seq, "client": q.Origin.Client, "conn": q.Origin.Conn, "origin": q.Origin.Who()})
 	}
 	m := snap.Meta
 	out := map[string]any{
@@ -223,6 +232,16 @@ func (e *editor) show(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		"created": acp.Time(m.Created), "updated": acp.Time(m.Updated), "turns": m.Turns, "events": snap.At,
 		"live": live, "state": stateOf(snap), "editors": snap.Editors, "queue": queue, "questions": describeQuestions(snap),
 	}
+	if t := snap.Turn; t != nil {
+		out["turn"] = map[string]any{"prompt": t.Prompt, "since": acp.Time(time.UnixMilli(t.Since)), "origin": t.Origin.Who()}
+	}
+	attached := []connectionStatus{}
+	for _, o := range e.d.connected() {
+		if o.attachment(string(p.SessionID)) != nil {
+			attached = append(attached, o.describe())
+		}
+	}
+	out["attached"] = attached
 	if m.Parent != "" {
 		out["parent"], out["forkedAt"] = m.Parent, m.ForkedAt
 	}

@@ -278,7 +278,7 @@ func (a *attachment) pass(ctx context.Context, r session.Record) error {
 
 // put asks the editor a question, unless it has it already.
 func (a *attachment) put(q session.Seq, fact session.QuestionAsked) {
-	if !a.session.IsOpen(q) || a.e.unable.Load() {
+	if !a.session.IsOpen(q) || a.e.unable.Load() || !a.e.mayChange() {
 		return
 	}
 	id := questionID(a.session.ID(), q)

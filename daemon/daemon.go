@@ -12,11 +12,13 @@ import (
 
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/transport"
+	"github.com/hermesd/hermesd/transport/link"
 )
 
 // Limits bound what one connection can make the daemon hold.
 type Limits struct {
 	MaxLine     int           // bytes of one line from a local editor
+	MaxLineNet  int           // bytes of one line from an editor on the network
 	MaxFrame    int           // bytes of one line to an editor
 	SoftQueue   int           // a cursor rests while this much waits in its connection's queue
 	HardQueue   int           // answers and requests beyond this close the connection
@@ -29,7 +31,7 @@ type Limits struct {
 // DefaultLimits are those of the design.
 func DefaultLimits() Limits {
 	return Limits{
-		MaxLine: 64 << 20, MaxFrame: 30 << 20, SoftQueue: 1 << 20, HardQueue: 16 << 20,
+		MaxLine: 64 << 20, MaxLineNet: 16 << 20, MaxFrame: 30 << 20, SoftQueue: 1 << 20, HardQueue: 16 << 20,
 		MaxInFlight: 256, Replay: 8 << 20, FirstFrame: 10 * time.Second, Leave: 2 * time.Second,
 	}
 }
@@ -63,9 +65,14 @@ type Daemon struct {
 	agents  session.Agents
 	reg     *registry
 	started time.Time
+	// refusals is the log of those that were turned away: as many as there are,
+	// they do not fill the disk.
+	refusals zerolog.Logger
 
 	mu      sync.Mutex
 	editors map[*editor]bool
+	strange map[*transport.Conn]bool // those that have not said who they are
+	listen  []transport.Address
 	closing bool
 	conns   sync.WaitGroup
 }
@@ -73,20 +80,32 @@ type Daemon struct {
 // New makes a daemon; it starts nothing. The caller keeps store and agents and
 // closes them after Drain.
 func New(cfg Config, store session.Store, agents session.Agents) *Daemon {
-	d := &Daemon{cfg: cfg, store: store, agents: agents, started: time.Now(), editors: make(map[*editor]bool)}
+	d := &Daemon{cfg: cfg, store: store, agents: agents, started: time.Now(), editors: make(map[*editor]bool), strange: make(map[*transport.Conn]bool)}
+	d.refusals = cfg.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: time.Second})
 	sc := cfg.Session
 	sc.Warn = func(id session.ID, what string, err error) {
 		cfg.Log.Warn().Str("session", string(id)).Err(err).Msg(what)
 	}
+	sc.Audit = audit(cfg.Log)
 	d.reg = newRegistry(sc, store, agents)
 	return d
 }
 
+// Listener is where connections come from: of this machine or the network.
+type Listener interface {
+	Accept() (*transport.Conn, error)
+	Address() transport.Address
+	Close() error
+}
+
 // Serve accepts connections until ln is closed and returns the reason, nil if
 // it was closed because ctx ended. It waits for no connection: Drain does.
-func (d *Daemon) Serve(ctx context.Context, ln *transport.Listener) error {
+func (d *Daemon) Serve(ctx context.Context, ln Listener) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
+	d.mu.Lock()
+	d.listen = append(d.listen, ln.Address())
+	d.mu.Unlock()
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -108,31 +127,91 @@ func (d *Daemon) ServeConn(c *transport.Conn) {
 		return
 	}
 	d.conns.Add(1)
+	d.strange[c] = true
 	d.mu.Unlock()
 	defer d.conns.Done()
 	e, err := d.meet(c)
+	d.mu.Lock()
+	delete(d.strange, c)
+	d.mu.Unlock()
 	if err != nil {
-		d.cfg.Log.Debug().Err(err).Int("pid", c.Principal.PID).Msg("connection ended before it said anything useful")
 		c.Close()
+		switch p := c.Principal; {
+		case err == errPaired:
+		case p.Remotely():
+			d.refusals.Warn().Err(err).Str("remote", p.Remote).Str("network", p.Network).Msg("connection refused")
+		default:
+			d.cfg.Log.Debug().Err(err).Int("pid", p.PID).Msg("connection ended before it said anything useful")
+		}
 		return
 	}
 	e.serve()
 }
 
 func (d *Daemon) join(e *editor) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closing {
-		return false
+	for {
+		d.mu.Lock()
+		if d.closing {
+			d.mu.Unlock()
+			return false
+		}
+		old := d.twin(e)
+		if old == nil {
+			d.editors[e] = true
+			d.mu.Unlock()
+			return true
+		}
+		d.mu.Unlock()
+		// A laptop that wakes up in another network is here before its old
+		// connection is known to be dead. There are never two of one id.
+		old.cut(errTakenOver)
+		<-old.gone
 	}
-	d.editors[e] = true
-	return true
+}
+
+// twin is a connection over the network with the id of e, nil if there is none.
+// d.mu is held.
+func (d *Daemon) twin(e *editor) *editor {
+	if !e.conn.Principal.Remotely() {
+		return nil
+	}
+	for old := range d.editors {
+		if old.hello.ID == e.hello.ID {
+			return old
+		}
+	}
+	return nil
 }
 
 func (d *Daemon) part(e *editor) {
 	d.mu.Lock()
 	delete(d.editors, e)
 	d.mu.Unlock()
+	close(e.gone)
+}
+
+// addresses are those where the daemon listens.
+func (d *Daemon) addresses() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := []string{}
+	for _, a := range d.listen {
+		all = append(all, a.String())
+	}
+	return all
+}
+
+// welcome is what a hello is answered with.
+func (d *Daemon) welcome(hello link.Hello) link.Welcome {
+	return link.Welcome{Link: link.Agree(hello.Link), Version: d.cfg.Version, PID: pid, Epoch: d.store.Epoch()}
+}
+
+// maxLine is how long a line of a peer may be.
+func (d *Daemon) maxLine(p transport.Principal) int {
+	if p.Remotely() {
+		return d.cfg.Limits.MaxLineNet
+	}
+	return d.cfg.Limits.MaxLine
 }
 
 func (d *Daemon) connected() []*editor {
@@ -152,6 +231,9 @@ func (d *Daemon) Drain(ctx context.Context) error {
 	err := d.reg.stop(ctx)
 	d.mu.Lock()
 	d.closing = true
+	for c := range d.strange {
+		go c.Close() // nothing was begun for it
+	}
 	d.mu.Unlock()
 	for _, e := range d.connected() {
 		go e.dismiss(ctx)

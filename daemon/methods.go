@@ -42,6 +42,12 @@ func (e *editor) route(r *jsonrpc.Request) jsonrpc.Handler {
 	if !ready {
 		return done(nil, &jsonrpc.Error{Code: session.CodeInvalid, Message: "send initialize first"})
 	}
+	if err := e.forbidden(r.Method); err != nil {
+		if r.Method == "session/prompt" || r.Method == "_hermes/sessions/tail" {
+			e.began(r)
+		}
+		return fail(err, "")
+	}
 	switch r.Method {
 	case "session/prompt":
 		return e.prompt(r)
@@ -156,6 +162,10 @@ func (e *editor) notified(method string, params json.RawMessage, line uint64) {
 	}
 	switch method {
 	case "session/cancel":
+		if !e.mayChange() {
+			e.log.Debug().Msg("session/cancel ignored: this token may only observe")
+			return
+		}
 		p, err := acp.ParseCancel(params)
 		if err != nil {
 			e.log.Debug().Err(err).Msg("session/cancel ignored")
@@ -238,7 +248,7 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 	a := e.attach(s)
 	w := a.expect(r)
 	kept := false
-	if p.DirsGiven || p.ServersGiven {
+	if (p.DirsGiven || p.ServersGiven) && e.mayChange() {
 		dirs, servers := p.Dirs, p.MCPServers
 		if !p.ServersGiven {
 			servers = meta.MCPServers

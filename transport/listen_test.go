@@ -323,11 +323,17 @@ func TestConnectionsOutliveTheListener(t *testing.T) {
 
 func TestParseAddress(t *testing.T) {
 	for in, want := range map[string]Address{
-		"unix":              {Network: "unix"},
-		"unix:/a/b.sock":    {Network: "unix", Path: "/a/b.sock"},
-		"unix:///a/b.sock":  {Network: "unix", Path: "/a/b.sock"},
-		"/a/b.sock":         {Network: "unix", Path: "/a/b.sock"},
-		"unix:/a:b//c.sock": {Network: "unix", Path: "/a:b//c.sock"},
+		"unix":                       {Network: "unix"},
+		"tcp://127.0.0.1:7777":       {Network: TCP, Host: "127.0.0.1", Port: 7777},
+		"tcp://[::]:7777":            {Network: TCP, Host: "::", Port: 7777},
+		"tcp://box.example:1":        {Network: TCP, Host: "box.example", Port: 1},
+		"tcp://:0":                   {Network: TCP},
+		"tcp+insecure://[::1]:1":     {Network: PlainTCP, Host: "::1", Port: 1},
+		"tcp+insecure://localhost:1": {Network: PlainTCP, Host: "localhost", Port: 1},
+		"unix:/a/b.sock":             {Network: "unix", Path: "/a/b.sock"},
+		"unix:///a/b.sock":           {Network: "unix", Path: "/a/b.sock"},
+		"/a/b.sock":                  {Network: "unix", Path: "/a/b.sock"},
+		"unix:/a:b//c.sock":          {Network: "unix", Path: "/a:b//c.sock"},
 	} {
 		if runtime.GOOS == "windows" && want.Path != "" {
 			continue
@@ -338,13 +344,21 @@ func TestParseAddress(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":                       "write unix",
-		"unix:":                  "write unix",
-		"unix:rel.sock":          "write unix",
-		"rel.sock":               "write unix",
-		"tcp://127.0.0.1:7777":   `"tcp" is not supported`,
-		"tcp+insecure://[::1]:1": `"tcp+insecure" is not supported`,
-		"unix:/a\x00b":           "NUL",
+		"":                          "write unix",
+		"unix:":                     "write unix",
+		"unix:rel.sock":             "write unix",
+		"rel.sock":                  "write unix",
+		"http://127.0.0.1:7777":     `"http" is not supported`,
+		"tcp://127.0.0.1":           "write HOST:PORT",
+		"tcp://::1:7777":            "write HOST:PORT",
+		"tcp://a:70000":             "is no port",
+		"tcp://a:http":              "is no port",
+		"tcp://a b:1":               "is no name of a machine",
+		"tcp://user@host:1":         "is no name of a machine",
+		"tcp+insecure://0.0.0.0:1":  "without TLS",
+		"tcp+insecure://:1":         "without TLS",
+		"tcp+insecure://10.0.0.1:1": "without TLS",
+		"unix:/a\x00b":              "NUL",
 	} {
 		if _, err := ParseAddress(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", in, err, want)
@@ -353,7 +367,7 @@ func TestParseAddress(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"unix", "unix:/a", "unix:///a", "/a", "tcp://h:1", "unix:", ":", "://", "unix:unix:/a"} {
+	for _, s := range []string{"unix", "unix:/a", "unix:///a", "/a", "tcp://h:1", "tcp+insecure://[::1]:1", "tcp://[fe80::1%eth0]:1", "unix:", ":", "://", "unix:unix:/a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

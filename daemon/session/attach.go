@@ -45,7 +45,7 @@ func (s *Session) attach(e Editor, ready func(Snapshot, *Cursor), fail func(erro
 	}
 	conn := e.Conn()
 	old, now := s.editors[conn], &attached{editor: e}
-	if old == nil && len(s.editors) >= s.cfg.MaxEditors {
+	if old == nil && s.count(e.CanDecide()) >= s.cfg.MaxEditors {
 		fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already", s.cfg.MaxEditors)})
 		return
 	}
@@ -85,10 +85,22 @@ func (s *Session) detach(conn string) {
 	s.weighAll()
 }
 
+// others counts those attached, besides conn, who may do more than look.
 func (s *Session) others(conn string) int {
-	n := len(s.editors)
-	if s.editors[conn] != nil {
+	n := s.count(true)
+	if e := s.editors[conn]; e != nil && e.editor.CanDecide() {
 		n--
+	}
+	return n
+}
+
+// count counts those attached who may decide, or those who may not.
+func (s *Session) count(decide bool) int {
+	n := 0
+	for _, e := range s.editors {
+		if e.editor.CanDecide() == decide {
+			n++
+		}
 	}
 	return n
 }

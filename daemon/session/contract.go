@@ -178,6 +178,9 @@ type Editor interface {
 	// CanReadFiles and CanWriteFiles say what it offered at initialize.
 	CanReadFiles() bool
 	CanWriteFiles() bool
+	// CanDecide says whether it may do more than look. Who only looks is not
+	// asked, does not count as attached for any decision, and takes nobody's place.
+	CanDecide() bool
 	// Call makes a request of the editor and waits for its answer. id is
 	// unique for ever.
 	Call(ctx context.Context, id, method string, params any) (json.RawMessage, error)

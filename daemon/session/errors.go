@@ -26,6 +26,7 @@ const (
 	CodeBusy          = -33100 // ours: a limit is reached, try again later
 	CodeInterrupted   = -33101 // ours: the turn was interrupted, its effects are unknown
 	CodeStoreReadOnly = -33102 // ours: nothing can be stored at the moment
+	CodeForbidden     = -33103 // ours: the token of the connection does not allow this
 )
 
 // Error is an error for the wire: Code for programs, Message (one line) for

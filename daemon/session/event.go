@@ -57,6 +57,8 @@ type Origin struct {
 	Client  string          `json:"client,omitempty"`  // name the editor gave itself
 	UID     int             `json:"uid,omitempty"`
 	PID     int             `json:"pid,omitempty"`
+	Token   string          `json:"token,omitempty"`  // over the network: name of the token that was shown
+	Remote  string          `json:"remote,omitempty"` // over the network: address it came from
 }
 
 // Created is the first event of every session.

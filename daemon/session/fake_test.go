@@ -237,6 +237,7 @@ func (a *fakeAgent) Close() error {
 type fakeEditor string
 
 func (e fakeEditor) Conn() string       { return string(e) }
+func (e fakeEditor) CanDecide() bool    { return !strings.HasPrefix(string(e), "observer") }
 func (e fakeEditor) CanReadFiles() bool { return false }
 func (e fakeEditor) CanWriteFiles() bool {
 	return false

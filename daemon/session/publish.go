@@ -42,6 +42,12 @@ func (s *Session) append(k Kind, version uint8, data []byte) Seq {
 		s.metaNew = true
 	}
 	s.sync = s.sync || mustSync(k)
+	if s.cfg.Audit != nil {
+		switch k {
+		case KindCreated, KindPromptAdmitted, KindQuestionAnswered, KindSettingsChanged, KindRootsChanged, KindDeleted:
+			s.cfg.Audit(s.id, e)
+		}
+	}
 	return e.Seq
 }
 

@@ -54,14 +54,14 @@ func (s *Session) weigh(q *question) {
 	if q.answered {
 		return
 	}
-	if len(s.editors) == 0 {
+	if s.count(true) == 0 {
 		if s.cfg.DenyDetached {
 			s.closeQuestion(q, QuestionAnswered{Outcome: NobodyThere})
 		}
 		return
 	}
 	for conn, e := range s.editors {
-		if e.mute || q.abstained[conn] {
+		if e.mute || q.abstained[conn] || !e.editor.CanDecide() {
 			continue
 		}
 		return // this one can still answer, or said it will

@@ -48,7 +48,7 @@ type Replay struct {
 	caps   acp.ClientCaps
 	budget int
 
-	prompts map[Seq]json.RawMessage // admitted, not yet started
+	prompts map[Seq]json.RawMessage // PromptAdmitted, not yet started
 	items   []*entry
 	calls   map[string]*entry
 	plans   map[string]*entry
@@ -109,8 +109,9 @@ var bulky = [...]string{"content", "rawOutput", "rawInput"}
 func UserMessageID(prompt Seq) string { return "user_" + strconv.FormatUint(uint64(prompt), 10) }
 
 // UserChunks gives the updates that show a prompt to those who did not send
-// it. Blocks of empty text are left out.
-func UserChunks(prompt Seq, blocks json.RawMessage) [][]byte {
+// it, and say who did. Blocks of empty text are left out.
+func UserChunks(prompt Seq, blocks json.RawMessage, by Origin) [][]byte {
+	meta := by.Who().meta()
 	all, _ := acp.Elements(blocks)
 	id := UserMessageID(prompt)
 	var updates [][]byte
@@ -120,7 +121,7 @@ func UserChunks(prompt Seq, blocks json.RawMessage) [][]byte {
 				continue
 			}
 		}
-		updates = append(updates, acp.UserChunk(id, b))
+		updates = append(updates, acp.UserChunk(id, b, meta))
 	}
 	return updates
 }
@@ -134,8 +135,8 @@ func (r *Replay) Add(rec Record) {
 		}
 	case KindPromptAdmitted:
 		// Not decoded as a whole: the rest of it is not wanted.
-		if blocks, ok := acp.Get(rec.Data, "prompt"); ok {
-			r.prompts[rec.First] = blocks
+		if _, ok := acp.Get(rec.Data, "prompt"); ok {
+			r.prompts[rec.First] = rec.Data
 		}
 	case KindPromptWithdrawn:
 		if f, err := decode[PromptWithdrawn](rec.Data); err == nil {
@@ -146,7 +147,12 @@ func (r *Replay) Add(rec Record) {
 		if err != nil {
 			return
 		}
-		for _, u := range UserChunks(f.Prompt, r.prompts[f.Prompt]) {
+		var by Origin
+		blocks, _ := acp.Get(r.prompts[f.Prompt], "prompt")
+		if o, ok := acp.Get(r.prompts[f.Prompt], "origin"); ok {
+			by, _ = decode[Origin](o) // who it was is not known then
+		}
+		for _, u := range UserChunks(f.Prompt, blocks, by) {
 			r.message(u, true)
 		}
 		delete(r.prompts, f.Prompt)

@@ -16,6 +16,7 @@ type ClientCaps struct {
 	ElicitationForm bool // elicitation.form
 	ElicitationURL  bool // elicitation.url
 	Subagents       bool // subagents
+	SharesFiles     bool // _meta.hermes.sharesFiles: its files are those of the daemon's machine
 }
 
 // ParseClientCaps reads `clientCapabilities`. It never fails: a malformed
@@ -41,6 +42,7 @@ func ParseClientCaps(caps json.RawMessage) ClientCaps {
 		ElicitationForm: marker("elicitation", "form"),
 		ElicitationURL:  marker("elicitation", "url"),
 		Subagents:       marker("subagents"),
+		SharesFiles:     flag("_meta", "hermes", "sharesFiles"),
 	}
 }
 

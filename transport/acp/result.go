@@ -169,8 +169,8 @@ func PermissionParams(sessionID string, toolCall, options, meta json.RawMessage)
 }
 
 // UserChunk is the update that shows one block of a prompt.
-func UserChunk(messageID string, block json.RawMessage) json.RawMessage {
-	return chunk(UserMessageChunk, messageID, block, nil)
+func UserChunk(messageID string, block, meta json.RawMessage) json.RawMessage {
+	return chunk(UserMessageChunk, messageID, block, meta)
 }
 
 // AgentText is the update that shows text as the agent's.

@@ -92,7 +92,7 @@ func said() []struct {
 		{"close", "CloseSessionResponse", EmptyResult()},
 		{"delete", "DeleteSessionResponse", EmptyResult()},
 		{"permission", "RequestPermissionRequest", PermissionParams("s", call, ask, hermes)},
-		{"user chunk", "SessionUpdate", UserChunk("user_1", json.RawMessage(`{"type":"resource_link","name":"n","uri":"u"}`))},
+		{"user chunk", "SessionUpdate", UserChunk("user_1", json.RawMessage(`{"type":"resource_link","name":"n","uri":"u"}`), json.RawMessage(`{"hermes":{"origin":{"client":"c"}}}`))},
 		{"agent text", "SessionUpdate", AgentText("m", "hello \"you\"", hermes)},
 		{"mode", "SessionUpdate", ModeUpdate("plan")},
 		{"options update", "SessionUpdate", OptionsUpdate(options)},
