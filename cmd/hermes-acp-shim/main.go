@@ -4,6 +4,10 @@
 // Usage:
 //
 //	hermes-acp-shim [--agent NAME] [--socket PATH] [--no-start]
+//	hermes-acp-shim [--agent NAME] --connect tcp://HOST:PORT
+//
+// With --connect it becomes hermesd connect, which uses the daemon of another
+// machine.
 //
 // Standard output carries the protocol and nothing else. Standard error is
 // silent unless the program fails: some editors show every line of it as an
@@ -66,10 +70,11 @@ func run(args []string) int {
 	agent := flags.String("agent", "", "the `name` of the agent new sessions get (default: the configured one)")
 	socket := flags.String("socket", "", "the `path` of the daemon's socket (default: by HERMESD_HOME or the XDG folders)")
 	noStart := flags.Bool("no-start", false, "fail when no daemon is running instead of starting one")
+	address := flags.String("connect", "", "use the daemon of another machine, at this `address`: tcp://HOST:PORT")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Println("usage: hermes-acp-shim [--agent NAME] [--socket PATH] [--no-start]")
+		fmt.Println("usage: hermes-acp-shim [--agent NAME] [--socket PATH] [--no-start] [--connect ADDRESS]")
 		flags.SetOutput(os.Stdout)
 		flags.PrintDefaults()
 		return exitDone
@@ -80,6 +85,17 @@ func run(args []string) int {
 	case *showVersion:
 		fmt.Println("hermes-acp-shim", ownVersion())
 		return exitDone
+	}
+
+	if *address != "" {
+		if *socket != "" || *noStart {
+			return fail(exitUsage, errors.New("--connect is for another machine: --socket and --no-start are for this one; see hermes-acp-shim --help"))
+		}
+		code, err := connectWith(*address, *agent)
+		if err != nil {
+			return fail(code, err)
+		}
+		return code
 	}
 
 	err := serve(*agent, *socket, *noStart)

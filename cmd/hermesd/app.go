@@ -131,6 +131,7 @@ the session, its running turn and its open questions stay.`,
 	root.AddCommand(
 		a.serveCommand(), a.stdioCommand(), a.demoCommand(), a.chatCommand(),
 		a.sessionsCommand(), a.permissionsCommand(), a.agentsCommand(),
+		a.pairCommand(), a.tokensCommand(), a.connectCommand(),
 		a.statusCommand(), a.stopCommand(), a.versionCommand(),
 	)
 	return root

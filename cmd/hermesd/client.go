@@ -101,6 +101,7 @@ type daemonStatus struct {
 	} `json:"memory"`
 	Epoch       string             `json:"epoch"`
 	Socket      string             `json:"socket"`
+	Listen      []string           `json:"listen"`
 	Connections []connectionStatus `json:"connections"`
 	Sessions    []sessionStatus    `json:"sessions"`
 	Agents      []agentStatus      `json:"agents"`
@@ -111,6 +112,9 @@ type connectionStatus struct {
 	Client   string    `json:"client"`
 	PID      int       `json:"pid"`
 	UID      int       `json:"uid"`
+	Token    string    `json:"token"`
+	Role     string    `json:"role"`
+	Remote   string    `json:"remote"`
 	Agent    string    `json:"agent"`
 	Since    time.Time `json:"since"`
 	Sessions []string  `json:"sessions"`
@@ -134,23 +138,45 @@ type agentStatus struct {
 	Default bool   `json:"default"`
 }
 
+// who is somebody that did something.
+type who struct {
+	Client string `json:"client"`
+	Token  string `json:"token"`
+	Remote string `json:"remote"`
+	UID    int    `json:"uid"`
+	PID    int    `json:"pid"`
+}
+
+func (w who) String() string {
+	if w.Token != "" {
+		return fmt.Sprintf("%s, token %s at %s", w.Client, w.Token, w.Remote)
+	}
+	return fmt.Sprintf("%s, uid %d, process %d", w.Client, w.UID, w.PID)
+}
+
 type sessionDetails struct {
-	ID        string            `json:"id"`
-	Agent     string            `json:"agent"`
-	Cwd       string            `json:"cwd"`
-	Dirs      []string          `json:"dirs"`
-	Title     string            `json:"title"`
-	Created   time.Time         `json:"created"`
-	Updated   time.Time         `json:"updated"`
-	Parent    string            `json:"parent"`
-	ForkedAt  uint64            `json:"forkedAt"`
-	Turns     int               `json:"turns"`
-	Events    uint64            `json:"events"`
-	Live      bool              `json:"live"`
-	State     string            `json:"state"`
-	Queue     []json.RawMessage `json:"queue"`
-	Questions []openQuestion    `json:"questions"`
-	Modes     json.RawMessage   `json:"modes"`
+	ID       string            `json:"id"`
+	Agent    string            `json:"agent"`
+	Cwd      string            `json:"cwd"`
+	Dirs     []string          `json:"dirs"`
+	Title    string            `json:"title"`
+	Created  time.Time         `json:"created"`
+	Updated  time.Time         `json:"updated"`
+	Parent   string            `json:"parent"`
+	ForkedAt uint64            `json:"forkedAt"`
+	Turns    int               `json:"turns"`
+	Events   uint64            `json:"events"`
+	Live     bool              `json:"live"`
+	State    string            `json:"state"`
+	Queue    []json.RawMessage `json:"queue"`
+	Turn     *struct {
+		Prompt uint64    `json:"prompt"`
+		Since  time.Time `json:"since"`
+		Origin who       `json:"origin"`
+	} `json:"turn"`
+	Attached  []connectionStatus `json:"attached"`
+	Questions []openQuestion     `json:"questions"`
+	Modes     json.RawMessage    `json:"modes"`
 }
 
 type openQuestion struct {

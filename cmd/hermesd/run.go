@@ -18,6 +18,7 @@ import (
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/store"
 	"github.com/hermesd/hermesd/transport"
+	"github.com/hermesd/hermesd/transport/identity"
 )
 
 // drainTime is how long turns and editors have to end when the daemon stops.
@@ -183,7 +184,7 @@ func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, st
 	s.CancelGrace = time.Duration(l.AgentCancel)
 	s.MaxQueue, s.MaxEditors = l.QueuedPrompts, l.Connections
 	limits := daemon.DefaultLimits()
-	limits.MaxLine, limits.MaxFrame = int(l.LineLocal), int(l.LineEditor)
+	limits.MaxLine, limits.MaxLineNet, limits.MaxFrame = int(l.LineLocal), int(l.LineNetwork), int(l.LineEditor)
 	limits.SoftQueue, limits.HardQueue = int(l.CursorAhead), int(l.Queue)
 	limits.MaxInFlight, limits.Replay = l.InFlight, int(l.Replay)
 	limits.FirstFrame = time.Duration(l.FirstFrame)
@@ -200,7 +201,7 @@ func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, st
 }
 
 // listen opens every configured address; all or none.
-func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerolog.Logger) (all []*transport.Listener, err error) {
+func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerolog.Logger) (all []daemon.Listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, ln := range all {
@@ -212,6 +213,14 @@ func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerol
 		addr, err := transport.ParseAddress(l.Address)
 		if err != nil {
 			return all, err
+		}
+		if addr.Network != transport.Unix {
+			ln, err := listenNetwork(ctx, o, addr, log)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, ln)
+			continue
 		}
 		c := transport.ListenConfig{Places: o.Places, Lock: lock, Refused: func(p transport.Principal, why error) {
 			log.Warn().Stringer("who", p).Err(why).Msg("connection refused")
@@ -229,4 +238,31 @@ func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerol
 		all = append(all, ln)
 	}
 	return all, nil
+}
+
+// listenNetwork listens where other machines come from. The certificate is made
+// if `hermesd pair` has not made it yet.
+func listenNetwork(ctx context.Context, o serveOptions, addr transport.Address, log zerolog.Logger) (daemon.Listener, error) {
+	file := tokensFile(o.Places)
+	if _, err := file.List(); err != nil {
+		return nil, err // rather now than when somebody wants to come in
+	}
+	c := transport.NetworkConfig{Address: addr, Tokens: file}
+	if addr.Network == transport.TCP {
+		certificate, err := identity.LoadOrMake(ctx, networkDir(o.Places))
+		if err != nil {
+			return nil, err
+		}
+		c.Certificate = certificate
+	}
+	ln, err := transport.ListenNetwork(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	line := log.Info().Stringer("address", ln.Address())
+	if c.Certificate != nil {
+		line.Stringer("certificate", c.Certificate.Fingerprint)
+	}
+	line.Msg("listening on the network")
+	return ln, nil
 }

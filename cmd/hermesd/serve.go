@@ -57,7 +57,7 @@ need it, so this is for services and for looking at the log.`,
 			return err
 		},
 	}
-	cmd.Flags().StringArrayVar(&listen, "listen", nil, "an `address` to accept connections at instead of the configured ones: unix, unix:PATH (repeatable)")
+	cmd.Flags().StringArrayVar(&listen, "listen", nil, "an `address` to accept connections at instead of the configured ones: unix, unix:PATH, tcp://HOST:PORT (repeatable)")
 	cmd.Flags().StringVar(&level, "log-level", "", "how much is logged: "+strings.Join(configs.LogLevels(), ", ")+" (default: as configured)")
 	return cmd
 }

@@ -159,6 +159,12 @@ func (a *app) printSession(s sessionDetails) error {
 	if json.Unmarshal(s.Modes, &modes) == nil && modes.Current != "" {
 		line("mode", "%s", modes.Current)
 	}
+	if s.Turn != nil {
+		line("turn", "asked by %s, for %v", s.Turn.Origin, time.Since(s.Turn.Since).Round(time.Second))
+	}
+	for _, c := range s.Attached {
+		line("attached", "%s, %s", c.Client, c.who())
+	}
 	if len(s.Queue) > 0 {
 		line("queue", "%d prompts wait", len(s.Queue))
 	}

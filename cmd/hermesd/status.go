@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,11 @@ func (a *app) printStatus(s daemonStatus, now time.Time) error {
 	up := time.Duration(s.UptimeSeconds * float64(time.Second)).Round(time.Second)
 	fmt.Fprintf(a.out, "hermesd %s, process %d, up %v\n", s.Version, s.PID, up)
 	fmt.Fprintf(a.out, "socket  %s\n", s.Socket)
+	for _, address := range s.Listen {
+		if !strings.HasPrefix(address, "unix") {
+			fmt.Fprintf(a.out, "network %s\n", printable(address))
+		}
+	}
 	fmt.Fprintf(a.out, "memory  %s in use, %s heap, %d goroutines\n", bytesText(s.Memory.RSSBytes), bytesText(s.Memory.HeapBytes), s.Goroutines)
 
 	if len(s.Sessions) > 0 {
@@ -64,14 +70,23 @@ func (a *app) printStatus(s daemonStatus, now time.Time) error {
 		fmt.Fprintln(a.out)
 		var rows [][]string
 		for _, x := range s.Connections {
-			rows = append(rows, []string{shorten(x.ID, 12), x.Client, strconv.Itoa(x.PID), ago(x.Since, now), strconv.Itoa(len(x.Sessions))})
+			rows = append(rows, []string{shorten(x.ID, 12), x.Client, x.who(), ago(x.Since, now), strconv.Itoa(len(x.Sessions))})
 		}
-		if err := a.table("CONNECTION CLIENT PROCESS SINCE SESSIONS", rows); err != nil {
+		if err := a.table("CONNECTION CLIENT FROM SINCE SESSIONS", rows); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(a.out)
 	return a.printAgents(s.Agents)
+}
+
+// who says where a connection comes from: a process of this machine, or a token
+// and the address it was shown from.
+func (c connectionStatus) who() string {
+	if c.Token == "" {
+		return "process " + strconv.Itoa(c.PID)
+	}
+	return fmt.Sprintf("%s (%s) at %s", c.Token, c.Role, c.Remote)
 }
 
 func (a *app) agentsCommand() *cobra.Command {
