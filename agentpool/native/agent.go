@@ -4,15 +4,16 @@
 // something, and in process.
 //
 // The parts: a turn is in turn.go, the calls of tools in call.go, the rules of
-// approval in approval.go, modes and options in settings.go, what a model is
-// told of the past in history.go; models are in package llm, tools in package
-// tool.
+// approval in approval.go, modes and options in settings.go, which models there
+// are in models.go, what a model is told of the past in prefix.go and
+// history.go, what it cost in usage.go; models are in package llm, tools in
+// package tool.
 //
 // # Concurrency
 //
 // Prompt runs one turn on its caller's goroutine and owns the history and the
 // grants while it does. Set may be called at any time; the mode it sets counts
-// for the next call that is judged. Close cancels a running Prompt and returns
+// for the next call that is judged, model and effort for the next turn. Close cancels a running Prompt and returns
 // when nothing of the agent runs any more, no process either.
 package native
 
@@ -21,21 +22,36 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
+	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
 	"github.com/hermesd/hermesd/daemon/session"
 )
 
-// Config configures the agent. The zero value is usable.
+// Config configures the agent. The zero value is usable: it has the offline
+// model.
 type Config struct {
-	Provider     string // auto, offline; "" means auto
-	Model        string // "" means the provider's default
-	BaseURL      string
+	Provider     string // auto, anthropic, openai, openrouter, nous, ollama, offline; "" means auto
+	Model        string // of new sessions; "" means the provider's default
+	BaseURL      string // of a server
+	Effort       string // of reasoning in new sessions; "" is the model's own choice
 	ApprovalMode string // ask, workspace_session, session; "" means ask
+
+	Credentials credentials.Source   // where keys are looked for
+	Local       bool                 // look for an Ollama on this machine when there are no keys
+	Window      int                  // tokens the model holds; 0: what is known of it
+	MaxOutput   int                  // tokens of one message; 0: what is known of it
+	Prices      map[string]llm.Price // by a model's ID or name
+	// Catalog is what CatalogConfig comes to, shared by the sessions so that
+	// each list of models is asked for once; nil: each session has its own.
+	// It must outlive the agents.
+	Catalog *catalog.Catalog
 
 	Version     string        // of hermesd, for /version
 	Protected   []string      // hermesd's own configuration and state: asked about in every mode
@@ -54,43 +70,34 @@ func (c Config) Validate() error {
 	if _, err := modeOfPolicy(c.ApprovalMode); err != nil {
 		return err
 	}
-	_, err := c.model()
-	return err
-}
-
-// model makes the model the configuration asks for.
-func (c Config) model() (llm.Model, error) {
-	if c.LLM != nil {
-		return c.LLM, nil
-	}
-	switch c.Provider {
-	case "", "auto", "offline":
-		if c.Model != "" && c.Model != "offline" {
-			return nil, fmt.Errorf("model %q is unknown to the provider offline: leave model empty", c.Model)
-		}
-		return llm.Offline{}, nil
-	}
-	return nil, fmt.Errorf("provider %q is not available in this version: use auto or offline", c.Provider)
+	return c.checkModel()
 }
 
 // Agent is our own agent in one session. It implements session.Agent.
 type Agent struct {
-	cfg   Config
-	id    session.ID
-	host  session.Host
-	model llm.Model
-	tools *tool.Registry
-	env   tool.Env
+	cfg    Config
+	id     session.ID
+	host   session.Host
+	models models
+	done   func() // ends models
+	tools  *tool.Registry
+	env    tool.Env
 
 	life   context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup // the running Prompt, and what Open left to do
 
-	mu     sync.Mutex
-	mode   mode
-	closed bool
+	mu      sync.Mutex
+	choice  choice
+	turn    session.Seq // that runs, 0 if none
+	notices int         // that were given in it
+	closed  bool
 
 	// Owned by the running Prompt.
+	model   llm.Model // of the turn, as it was chosen when it began
+	effort  string
+	prefix  *prefix // nil until the first request
+	meter   meter
 	history history
 	grants  map[grant]bool
 	titled  bool
@@ -106,24 +113,36 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 	fail := func(err error) (*Agent, session.Settings, error) {
 		return nil, session.Settings{}, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the agent cannot start: %s", err)}
 	}
-	model, err := cfg.model()
-	if err != nil {
+	if err := cfg.checkModel(); err != nil {
 		return fail(err)
 	}
 	m, err := modeOfPolicy(cfg.ApprovalMode)
 	if err != nil {
 		return fail(err)
 	}
-	if saved := savedMode(spec.Settings); saved != "" {
-		m = saved
+	models, done := cfg.models()
+	opened := false
+	defer func() {
+		if !opened {
+			done()
+		}
+	}()
+	chosen, err := restored(ctx, models, spec.Settings, choice{mode: m, effort: cfg.Effort})
+	if err != nil {
+		if e := modelError(err, cfg.Model); e != err {
+			return nil, session.Settings{}, e
+		}
+		return fail(err)
 	}
 	a := &Agent{
 		cfg:    cfg,
 		id:     spec.Meta.ID,
 		host:   host,
-		model:  model,
+		models: models,
+		done:   done,
+		model:  models.Open(chosen.model),
 		tools:  cfg.Tools,
-		mode:   m,
+		choice: chosen,
 		grants: map[grant]bool{},
 		env: tool.Env{
 			Cwd:         filepath.Clean(spec.Meta.Cwd),
@@ -131,6 +150,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 			Files:       host,
 			NoEditor:    func(err error) bool { return errors.Is(err, session.ErrNoEditor) },
 			Protected:   cfg.Protected,
+			Environ:     credentials.Strip(os.Environ()),
 			TimeLimit:   cfg.TimeLimit,
 			OutputLimit: cfg.OutputLimit,
 		},
@@ -146,13 +166,15 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		}
 		past.history.settle()
 		a.history, a.titled, said = past.history, past.titled, past.commands
+		a.prefix, a.meter = past.prefix, past.meter
 	}
 	a.titled = a.titled || spec.Meta.Title != ""
 	a.life, a.cancel = context.WithCancel(context.Background())
 	if update := commandsUpdate(); string(update) != said {
 		a.work.Go(func() { _ = host.Update(a.life, update) })
 	}
-	return a, settings(m, model.Info()), nil
+	opened = true
+	return a, settings(chosen, models.List(ctx, chosen.model)), nil
 }
 
 // Prompt implements session.Agent.
@@ -163,8 +185,16 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 		return session.TurnResult{}, &session.Error{Code: session.CodeInternal, Message: "the agent is closed"}
 	}
 	a.work.Add(1)
+	a.turn, a.notices = in.Seq, 0
+	chosen := a.choice
 	a.mu.Unlock()
 	defer a.work.Done()
+	defer func() {
+		a.mu.Lock()
+		a.turn = 0
+		a.mu.Unlock()
+	}()
+	a.model, a.effort = a.models.Open(chosen.model), chosen.effort
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,31 +203,51 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 	t := &turn{Agent: a, seq: in.Seq}
 	stop, err := t.run(ctx, in.Blocks)
 	if ctx.Err() != nil {
-		return session.TurnResult{StopReason: "cancelled"}, nil
+		return session.TurnResult{StopReason: "cancelled", Usage: a.meter.usage()}, nil
 	}
 	if err != nil {
 		return session.TurnResult{}, err
 	}
-	return session.TurnResult{StopReason: stop}, nil
+	return session.TurnResult{StopReason: stop, Usage: a.meter.usage()}, nil
 }
 
 // Set implements session.Agent.
-func (a *Agent) Set(_ context.Context, change session.Change) (session.Settings, error) {
-	info := a.model.Info()
+//
+// A model or an effort that is set while a turn runs counts from the next turn
+// on, and a message in the session says so.
+func (a *Agent) Set(ctx context.Context, change session.Change) (session.Settings, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	m, err := changed(a.mode, change, info)
+	was := a.choice
+	a.mu.Unlock()
+	now, err := changed(ctx, was, change, a.models)
 	if err != nil {
 		return session.Settings{}, err
 	}
-	a.mode = m
-	return settings(m, info), nil
+	list := a.models.List(ctx, now.model)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.choice = now
+	if note := notice(was, now, a.models.Info(now.model)); note != "" && a.turn != 0 && !a.closed {
+		a.notices++
+		head := chunkHead("agent_message_chunk", fmt.Sprintf("note_%d_%d", a.turn, a.notices))
+		// Whoever called may be the one who takes updates.
+		a.work.Go(func() { _ = a.host.Update(a.life, appendChunk(head, note)) })
+	}
+	return settings(now, list), nil
 }
 
 func (a *Agent) currentMode() mode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.mode
+	return a.choice.mode
+}
+
+// chosenModel is what the next turn gets.
+func (a *Agent) chosenModel() llm.Info {
+	a.mu.Lock()
+	id := a.choice.model
+	a.mu.Unlock()
+	return a.models.Info(id)
 }
 
 // Close implements session.Agent. A running Prompt is cancelled; a second call
@@ -208,5 +258,6 @@ func (a *Agent) Close() error {
 	a.mu.Unlock()
 	a.cancel()
 	a.work.Wait()
+	a.done()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 )
 
 // command is a prompt of the form "/name", answered without the model.
@@ -62,7 +63,7 @@ func (a *Agent) help() string {
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "- `/%s`: %s\n", c.name, c.description)
 	}
-	if a.model.Info().Provider == "offline" {
+	if a.chosenModel().Provider == catalog.Offline {
 		b.WriteString("\nThe offline model is no language model. It reads a prompt line by line and knows the words " + llm.Words + ":\n\n" +
 			"```\nsay TEXT\nthink TEXT\nread PATH [A-B]\nsearch PATTERN [PATH]\nwrite PATH          the lines up to a lone \".\" are the content\n" +
 			"edit PATH           lines to \"---\" are the old text, lines to a lone \".\" the new\nrun COMMAND\nplan A; B; C\n" +
@@ -88,6 +89,6 @@ func (a *Agent) listTools() string {
 }
 
 func (a *Agent) version() string {
-	info := a.model.Info()
+	info := a.chosenModel()
 	return fmt.Sprintf("hermesd %s (%s, %s/%s), model %s of %s.", a.cfg.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, info.Name, info.Provider)
 }

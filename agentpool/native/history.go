@@ -126,13 +126,17 @@ func size(m llm.Message) int {
 type record struct {
 	Message *llm.Message `json:"message,omitempty"`
 	Grant   *grant       `json:"grant,omitempty"`
-	Session session.ID   `json:"session,omitempty"` // for which the grant is
+	Prefix  *prefix      `json:"prefix,omitempty"`
+	Spent   *spent       `json:"spent,omitempty"`   // for the message
+	Session session.ID   `json:"session,omitempty"` // whose all this is but the message
 }
 
 // memory is what a log says of the past.
 type memory struct {
 	session  session.ID
 	history  history
+	prefix   *prefix
+	meter    meter
 	grants   map[grant]bool
 	titled   bool   // the session has got a title, or had a prompt
 	commands string // the last available_commands_update, raw
@@ -194,9 +198,20 @@ func (m *memory) replay(r session.Record) error {
 		if rec.Message != nil {
 			m.history.add(*rec.Message)
 		}
-		// A fork begins with its parent's log, but not with what was granted there.
-		if rec.Grant != nil && rec.Session == m.session {
+		// A fork begins with its parent's log, but not with what was granted
+		// and paid there, nor in the same folder.
+		if rec.Session != m.session {
+			break
+		}
+		if rec.Grant != nil {
 			m.grants[*rec.Grant] = true
+		}
+		if rec.Prefix != nil {
+			m.prefix = rec.Prefix
+		}
+		if rec.Spent != nil {
+			m.meter.add(*rec.Spent)
+			m.meter.context = rec.Spent.Total()
 		}
 	}
 	return nil

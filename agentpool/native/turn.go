@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,8 +18,6 @@ const (
 	// partingTime is how long a turn that was cancelled may take to say what
 	// has become of its calls.
 	partingTime = 5 * time.Second
-
-	systemPrompt = "You are the agent of hermesd, working in the user's folder through an editor. Use the tools; be brief."
 )
 
 // turn is one run of Prompt.
@@ -54,8 +51,8 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		limit = defaultMaxCalls
 	}
 	for range limit {
-		msg, stop, err := t.sample(ctx)
-		if kerr := t.keep(ctx, msg); err == nil {
+		msg, cost, stop, err := t.sample(ctx)
+		if kerr := t.keep(ctx, msg, cost); err == nil {
 			err = kerr
 		}
 		if err != nil && ctx.Err() == nil {
@@ -65,7 +62,7 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		if err == nil && len(calls) > 0 {
 			var results llm.Message
 			results, err = t.runCalls(ctx, calls)
-			if kerr := t.keep(ctx, results); err == nil {
+			if kerr := t.keep(ctx, results, spent{}); err == nil {
 				err = kerr
 			}
 		} else if len(calls) > 0 {
@@ -79,7 +76,7 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 			err = ctx.Err()
 		}
 		if err != nil {
-			return "", t.failure(err)
+			return "", modelError(err, t.model.Info().Name)
 		}
 		if len(calls) > 0 {
 			continue
@@ -95,27 +92,16 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 	return "max_turn_requests", nil
 }
 
-// failure makes an error for the user of a model's.
-func (t *turn) failure(err error) error {
-	var me *llm.Error
-	if !errors.As(err, &me) {
-		return err
-	}
-	return &session.Error{
-		Code:    session.CodeInternal,
-		Message: fmt.Sprintf("the model call to %s failed: %s", me.Provider, strings.Join(strings.Fields(me.Message), " ")),
-		Data:    encode(map[string]string{"provider": me.Provider, "model": t.model.Info().Name, "message": me.Message, "advice": me.Advice}),
-	}
-}
-
 // sample asks the model for one message and shows it while it comes. What has
 // come is returned also with an error.
-func (t *turn) sample(ctx context.Context) (llm.Message, llm.Stop, error) {
-	req := llm.Request{System: systemPrompt, Messages: t.history.messages}
-	for _, tl := range t.tools.All() {
-		req.Tools = append(req.Tools, llm.ToolSpec{Name: tl.Name(), Description: tl.Description(), Schema: tl.Schema()})
+func (t *turn) sample(ctx context.Context) (llm.Message, spent, llm.Stop, error) {
+	info := t.model.Info()
+	msg := llm.Message{Role: llm.RoleAssistant, By: info.ID()}
+	if err := t.freeze(ctx); err != nil {
+		return msg, spent{}, "", err
 	}
-	msg := llm.Message{Role: llm.RoleAssistant}
+	req := llm.Request{System: t.prefix.System, Tools: t.prefix.Tools, Messages: t.history.messages, Effort: t.effort, Session: string(t.id)}
+	var usage llm.Usage
 	var head []byte
 	var text strings.Builder
 	kind := llm.EventBreak // of the message that is open
@@ -133,6 +119,16 @@ func (t *turn) sample(ctx context.Context) (llm.Message, llm.Stop, error) {
 	stop, err := t.model.Stream(ctx, req, func(e llm.Event) error {
 		switch e.Kind {
 		case llm.EventText, llm.EventThought:
+			if e.Signature != "" {
+				thinking := kind == llm.EventThought && text.Len() > 0
+				finish()
+				if thinking {
+					msg.Parts[len(msg.Parts)-1].Signature = e.Signature
+				} else {
+					msg.Parts = append(msg.Parts, llm.Part{Signature: e.Signature})
+				}
+				return nil
+			}
 			if e.Text == "" {
 				return nil
 			}
@@ -145,7 +141,9 @@ func (t *turn) sample(ctx context.Context) (llm.Message, llm.Stop, error) {
 				}
 				head = chunkHead(name, t.messageID())
 			}
-			if text.Len() <= maxKept { // more is cut when it is kept
+			// More is cut when it is kept, but a thought that is signed later
+			// must be whole.
+			if text.Len() <= maxKept || kind == llm.EventThought {
 				text.WriteString(e.Text)
 			}
 			return t.host.Update(ctx, appendChunk(head, e.Text))
@@ -158,11 +156,26 @@ func (t *turn) sample(ctx context.Context) (llm.Message, llm.Stop, error) {
 			msg.Parts = append(msg.Parts, llm.Part{Call: &call})
 		case llm.EventBreak:
 			finish()
+		case llm.EventUsage:
+			usage = e.Usage
 		}
 		return nil
 	})
 	finish()
-	return msg, stop, err
+	return msg, priced(usage, info), stop, err
+}
+
+// freeze makes the prefix of the session's requests, before the first of them.
+func (t *turn) freeze(ctx context.Context) error {
+	if t.prefix != nil {
+		return nil
+	}
+	p := newPrefix(&t.env, t.tools)
+	if err := t.host.Record(ctx, encode(record{Prefix: p, Session: t.id})); err != nil {
+		return err
+	}
+	t.prefix = p
+	return nil
 }
 
 // validArgs makes JSON of what a model gave as arguments: text that is none
@@ -174,7 +187,9 @@ func validArgs(args json.RawMessage) json.RawMessage {
 	case !json.Valid(args):
 		return encode(string(args))
 	}
-	return args
+	// As it will be read from the log: the bytes a model is told must not
+	// change when a session is opened again.
+	return encode(args)
 }
 
 func callsOf(m llm.Message) []llm.ToolCall {
@@ -193,17 +208,26 @@ func (t *turn) messageID() string {
 	return fmt.Sprintf("msg_%d_%d", t.seq, t.messages)
 }
 
-// keep puts a finished message into the history and the session's log, also
-// when the turn was cancelled.
-func (t *turn) keep(ctx context.Context, m llm.Message) error {
+// keep puts a finished message and what it cost into the history and the
+// session's log, also when the turn was cancelled.
+func (t *turn) keep(ctx context.Context, m llm.Message, cost spent) error {
 	m.Parts = kept(m.Parts)
-	if len(m.Parts) == 0 {
+	var rec record
+	if len(m.Parts) > 0 {
+		t.history.add(m)
+		rec.Message = &m
+	}
+	if cost.Usage != (llm.Usage{}) {
+		t.meter.add(cost)
+		t.meter.context = cost.Total()
+		rec.Spent, rec.Session = &cost, t.id
+	}
+	if rec == (record{}) {
 		return nil
 	}
-	t.history.add(m)
 	ctx, cancel := t.parting(ctx)
 	defer cancel()
-	return t.host.Record(ctx, encode(record{Message: &m}))
+	return t.host.Record(ctx, encode(rec))
 }
 
 // parting is a context for what must be said also after a cancel: it outlives
@@ -236,11 +260,4 @@ func (t *turn) entitle(ctx context.Context, prompt llm.Message) error {
 		return nil
 	}
 	return t.host.Update(ctx, encode(map[string]string{"sessionUpdate": "session_info_update", "title": text}))
-}
-
-// sayUsage tells how full the model's window is, guessing four bytes a token.
-func (t *turn) sayUsage(ctx context.Context) error {
-	window := t.model.Info().Window
-	used := min(t.history.bytes/4, window)
-	return t.host.Update(ctx, encode(map[string]any{"sessionUpdate": "usage_update", "used": used, "size": window}))
 }

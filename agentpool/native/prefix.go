@@ -1,0 +1,39 @@
+package native
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/agentpool/native/tool"
+)
+
+// prefix is what stands before a conversation in every request. It is made at
+// the session's first request and recorded: a provider keeps what it has read,
+// and reads a conversation anew when a byte at its beginning changes. So it
+// also stays when hermesd is updated in the life of a session. A fork has its
+// own, because it may stand in another folder.
+type prefix struct {
+	System string         `json:"system"`
+	Tools  []llm.ToolSpec `json:"tools"`
+}
+
+// newPrefix makes the prefix of a session. It says nothing that another
+// session in the same folder would say differently, as the time: those have
+// the same prefix then.
+func newPrefix(env *tool.Env, tools *tool.Registry) *prefix {
+	var b strings.Builder
+	b.WriteString("You are the agent of hermesd, working in the user's folder through an editor. Use the tools; be brief.\n\n")
+	fmt.Fprintf(&b, "Working directory: %s\n", env.Cwd)
+	if dirs := slices.Compact(slices.Sorted(slices.Values(env.Dirs))); len(dirs) > 0 {
+		fmt.Fprintf(&b, "Further folders of the workspace: %s\n", strings.Join(dirs, ", "))
+	}
+	fmt.Fprintf(&b, "Operating system: %s\n", runtime.GOOS)
+	p := &prefix{System: b.String()}
+	for _, t := range tools.All() {
+		p.Tools = append(p.Tools, llm.ToolSpec{Name: t.Name(), Description: t.Description(), Schema: t.Schema()})
+	}
+	return p
+}
