@@ -60,7 +60,7 @@ func ParseAddress(s string) (Address, error) {
 	if !filepath.IsAbs(path) {
 		return Address{}, fmt.Errorf("address %q: write unix, or unix: with the whole path of a socket", s)
 	}
-	return Address{Network: Unix, Path: path}, nil
+	return Address{Network: Unix, Path: filepath.Clean(path)}, nil
 }
 
 func parseHostPort(network, s string) (Address, error) {

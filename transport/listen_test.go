@@ -333,7 +333,8 @@ func TestParseAddress(t *testing.T) {
 		"unix:/a/b.sock":             {Network: "unix", Path: "/a/b.sock"},
 		"unix:///a/b.sock":           {Network: "unix", Path: "/a/b.sock"},
 		"/a/b.sock":                  {Network: "unix", Path: "/a/b.sock"},
-		"unix:/a:b//c.sock":          {Network: "unix", Path: "/a:b//c.sock"},
+		"unix:/a:b//c.sock":          {Network: "unix", Path: "/a:b/c.sock"},
+		"//a":                        {Network: "unix", Path: "/a"},
 	} {
 		if runtime.GOOS == "windows" && want.Path != "" {
 			continue
@@ -367,7 +368,7 @@ func TestParseAddress(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"unix", "unix:/a", "unix:///a", "/a", "tcp://h:1", "tcp+insecure://[::1]:1", "tcp://[fe80::1%eth0]:1", "unix:", ":", "://", "unix:unix:/a"} {
+	for _, s := range []string{"unix", "unix:/a", "unix:///a", "/a", "tcp://h:1", "tcp+insecure://[::1]:1", "tcp://[fe80::1%eth0]:1", "unix:", ":", "://", "unix:unix:/a", "//0", "unix:////a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
