@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -29,6 +31,11 @@ const drainTime = 20 * time.Second
 // command ends it. Then everything is closed in the opposite order. A second
 // signal ends it at once.
 func runDaemon(ctx context.Context, o serveOptions) (err error) {
+	// It is there all day and idle most of it: small counts for more than the
+	// processor time that collecting earlier takes while something streams.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	log, err := newLog(o)
 	if err != nil {
 		return err

@@ -28,6 +28,19 @@ import (
 // the product: those are asserted where a case makes them.
 const patience = 30 * time.Second
 
+// scale is how much of something large a case plays: all of it where
+// HERMESD_CASES=full asks for that, else enough to see the same, and less under
+// the race detector, which makes each step some ten times slower.
+func scale(full, enough, race int) int {
+	switch {
+	case os.Getenv("HERMESD_CASES") == "full":
+		return full
+	case daemontest.Race:
+		return race
+	}
+	return enough
+}
+
 // kase is one line of testdata/cases.jsonl.
 type kase struct {
 	ID      string            `json:"id"`

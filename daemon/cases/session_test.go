@@ -26,10 +26,7 @@ func c06(r *run) {
 	r.play(3)
 	r.wantStop(a.only(2), "end_turn")
 
-	turns := 3000
-	if daemontest.Race {
-		turns = 300 // the detector makes each some ten times slower
-	}
+	turns := scale(3000, 1000, 300)
 	var repeat struct{ Steps []json.RawMessage }
 	must(r.T, json.Unmarshal(r.take(), &repeat))
 	r.repeat(turns, repeat.Steps)

@@ -460,10 +460,7 @@ func c49(r *run) {
 func c52(r *run) {
 	r.play(3)
 	a, b, s := r.ed("A"), r.ed("B"), r.vars["$S"]
-	chunks := 20000
-	if daemontest.Race {
-		chunks = 4000 // the detector makes each some ten times slower
-	}
+	chunks := scale(20000, 6000, 2000)
 	r.play(1) // B pauses
 	pid := r.daemon.Cmd.Process.Pid
 	before := memory(pid)
