@@ -164,7 +164,7 @@ func (e Endpoint) Broken(ctx context.Context, err error, begun bool) error {
 		f.Message = "the server points to another host"
 		f.Temporary = false
 		f.Advice = "Set base_url to the address the server really has."
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case refused(err):
 		f.Message = "nothing listens at " + host
 		f.Temporary = false
 		f.Advice = "Start the server, or look at base_url."
@@ -187,6 +187,13 @@ func (e Endpoint) Strange(res *http.Response) *llm.Error {
 		f.Message += fmt.Sprintf(" (HTTP %d, %s)", res.StatusCode, e.line(res.Header.Get("Content-Type")))
 	}
 	return f
+}
+
+// refused tells whether nobody listened.
+func refused(err error) bool {
+	const windows = 10061 // WSAECONNREFUSED
+	var no syscall.Errno
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &no) && no == windows
 }
 
 func (e Endpoint) host() string {
