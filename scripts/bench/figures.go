@@ -368,6 +368,15 @@ func status(e *editor) (st statusReply, err error) {
 	return st, json.Unmarshal(result, &st)
 }
 
+// collected is status after a garbage collection.
+func collected(e *editor) (st statusReply, err error) {
+	result, err := e.call("_hermes/status", obj{"collect": true})
+	if err != nil {
+		return st, fmt.Errorf("_hermes/status: %w", err)
+	}
+	return st, json.Unmarshal(result, &st)
+}
+
 func measureIdle(b *bench, r *row) (err error) {
 	h, d, end, err := b.home()
 	if err != nil {
@@ -397,18 +406,12 @@ func measureIdle(b *bench, r *row) (err error) {
 		return err
 	}
 	settle := func() (heap, rss int64, goroutines int, err error) {
-		// The heap as the collector left it: the least of some readings in
-		// between which it was made to run by what they allocate.
-		heap = 1 << 62
-		for range 40 {
-			st, err := status(e)
-			if err != nil {
-				return 0, 0, 0, err
-			}
-			heap, goroutines = min(heap, st.Memory.HeapBytes), st.Goroutines
+		st, err := collected(e)
+		if err != nil {
+			return 0, 0, 0, err
 		}
 		rss, err = memory(d.Cmd.Process.Pid)
-		return heap, rss, goroutines, err
+		return st.Memory.HeapBytes, rss, st.Goroutines, err
 	}
 	heap0, rss0, go0, err := settle()
 	if err != nil {
@@ -429,7 +432,7 @@ func measureIdle(b *bench, r *row) (err error) {
 	heap, rss := float64(heap1-heap0)/float64(n), float64(rss1-rss0)/float64(n)
 	r.Figures["heapBytes"], r.Figures["rssBytes"], r.Figures["goroutines"] = heap, rss, float64(go1-go0)/float64(n)
 	r.verdict(rss <= 50e3 && live >= n, "%.1f KB resident, %.1f KB heap, %.1f goroutines each (%d live)", rss/1e3, heap/1e3, float64(go1-go0)/float64(n), live)
-	r.Note = "each was prompted once; one editor has them all open. Resident memory without mapped files holds the collector's slack as well."
+	r.Note = "each was prompted once; one editor has them all open. Resident memory without mapped files, before and after, each time after a garbage collection."
 	return nil
 }
 
