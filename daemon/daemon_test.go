@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +14,15 @@ import (
 	"github.com/hermesd/hermesd/transport/acpclient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// programsDir is where the programs under test were built, "" if they were not.
+var programsDir string
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(programsDir)
+		os.Exit(code)
+	}))
+}
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

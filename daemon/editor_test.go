@@ -833,9 +833,9 @@ func TestDrainInMidTurnAnswersEverything(t *testing.T) {
 			t.Fatalf("answered %s and %s", x, y)
 		}
 		for _, e := range []*acpclient.Client{r.a, b} {
-			<-e.Done()
-			if err := e.Err(); err == nil || !strings.Contains(err.Error(), "closed it") {
-				t.Errorf("the connection ended with %v", err)
+			end := await(t, e, "the end", func(n acpclient.Entry) bool { return n.Kind == acpclient.Closed })
+			if !strings.Contains(end.Err.Message, "closed it") {
+				t.Errorf("the connection ended with %v", end.Err)
 			}
 		}
 	}
