@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -198,6 +199,7 @@ func (d *Daemon) addresses() []string {
 	for _, a := range d.listen {
 		all = append(all, a.String())
 	}
+	slices.Sort(all) // they were opened in no order
 	return all
 }
 
