@@ -75,7 +75,7 @@ func (e *editor) status(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {
 		Collect bool `json:"collect"`
 	}
-	if json.Unmarshal(r.Params, &p) == nil && p.Collect {
+	if json.Unmarshal(r.Params, &p) == nil && p.Collect && e.mayChange() {
 		debug.FreeOSMemory()
 	}
 	var mem runtime.MemStats
