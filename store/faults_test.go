@@ -23,6 +23,7 @@ type faulty struct {
 	noMake error
 	gate   chan struct{} // a Sync waits for it, if it is there
 	syncs  atomic.Int64
+	atGate atomic.Int64 // syncs that wait for the gate, or have
 	makes  atomic.Int64 // calls of Create
 }
 
@@ -80,6 +81,7 @@ func (w faultyFile) Sync() error {
 	gate, err := w.f.gate, w.f.noSync
 	w.f.mu.Unlock()
 	if gate != nil {
+		w.f.atGate.Add(1)
 		<-gate
 	}
 	if err != nil {
@@ -274,6 +276,9 @@ func TestAfterAFailedSyncWhatWaitsToBeWrittenFollowsTheRest(t *testing.T) {
 	files.set(func(f *faulty) { f.noSync, f.gate = syscall.EIO, gate })
 	log.Append(nil, storetest.Mixed(1, 10), true)
 	sink.WaitWritten(t, 10)
+	for files.atGate.Load() == 0 { // the sync that will fail
+		time.Sleep(time.Millisecond)
+	}
 	files.set(func(f *faulty) { f.space = 100 })
 	log.Append(nil, storetest.Mixed(11, 10), false)
 	sink.WaitFailed(t, true)

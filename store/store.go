@@ -26,13 +26,13 @@ type Options struct {
 	// Default 4 MiB.
 	SegmentBytes int64
 	// TransferBytes in memory start a transfer to bbolt; less waits for
-	// TransferAfter. Defaults 2 MiB and 2 s.
+	// TransferAfter. Defaults 1 MiB and 2 s.
 	TransferBytes int64
 	TransferAfter time.Duration
 	// MaxBacklog bounds what waits in memory for bbolt: beyond it only logs
 	// that ask for a sync are written. What waits costs some ten times its size
 	// (events, their bytes in bbolt's transaction, the collector's slack), and
-	// more of it makes nothing faster. Default 6 MiB.
+	// more of it makes nothing faster. Default 3 MiB.
 	MaxBacklog int64
 
 	boot func() string // bootID
@@ -170,13 +170,13 @@ func (o *Options) defaults() {
 		o.SegmentBytes = 4 << 20
 	}
 	if o.TransferBytes <= 0 {
-		o.TransferBytes = 2 << 20
+		o.TransferBytes = 1 << 20
 	}
 	if o.TransferAfter <= 0 {
 		o.TransferAfter = 2 * time.Second
 	}
 	if o.MaxBacklog <= 0 {
-		o.MaxBacklog = 6 << 20
+		o.MaxBacklog = 3 << 20
 	}
 	if o.boot == nil {
 		o.boot = bootID

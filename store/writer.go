@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxGroup ends a group: what is left goes into the next one.
-	maxGroup = 4 << 20
+	maxGroup = 1 << 20
 	// keptBuffer is the largest buffer kept from one group to the next.
 	keptBuffer = 2 * maxGroup
 

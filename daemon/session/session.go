@@ -41,7 +41,7 @@ func DefaultConfig() Config {
 		MaxQueue:        64,
 		MaxEditors:      64,
 		TailBytes:       1 << 20,
-		MaxUnwritten:    4 << 20,
+		MaxUnwritten:    1 << 20,
 	}
 }
 
