@@ -404,6 +404,23 @@ func TestAnObserverDoesNotCountAsSomebodyWhoIsThere(t *testing.T) {
 	}
 }
 
+func TestAnObserverWhoIsAloneDoesNotChangeTheRoots(t *testing.T) {
+	w := newWeb(t, &daemontest.Script{}, nil)
+	wall := w.far(link.Hello{Token: w.token("wall", tokens.Observe)}, acpclient.Options{})
+	if err := w.a.CloseSession(within(t), w.id); err != nil {
+		t.Fatal(err)
+	}
+	before := w.head()
+	err := wall.Call(within(t), "session/load", map[string]any{"sessionId": w.id, "cwd": w.cwd,
+		"mcpServers": []any{map[string]any{"name": "evil", "command": "/bin/evil", "args": []any{}, "env": []any{}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := w.head(); now != before {
+		t.Errorf("the log went from %d to %d", before, now)
+	}
+}
+
 func TestRevokingCutsInMidTurnAndTheTurnGoesOn(t *testing.T) {
 	goOn := make(chan struct{})
 	w := newWeb(t, &daemontest.Script{Turn: func(ctx context.Context, st *daemontest.Stage) (session.TurnResult, error) {
@@ -542,10 +559,10 @@ func TestALineOfTheNetworkHasItsOwnLimit(t *testing.T) {
 				return
 			}
 		}
-		io.WriteString(c, `"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":1}}`+"\n")
+		io.WriteString(c, `"}`+"\n"+`{"jsonrpc":"2.0","id":1,"method":"`+strings.Repeat("x", 101<<10)+`"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":1}}`+"\n")
 	}()
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-	for _, want := range []string{`-32600`, `"id":2,"result"`} {
+	for _, want := range []string{`"id":null`, `"id":null`, `"id":2,"result"`} {
 		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, want) {
 			t.Errorf("got %.200q, %v, want %s", line, err, want)
 		}
