@@ -310,6 +310,70 @@ func TestLoadAgainInTheMiddleOfAStream(t *testing.T) {
 	}
 }
 
+// A load overtakes nothing that was live before it, and nothing live overtakes
+// the load: also if the connection was full when it came.
+func TestLoadAgainWhileTheConnectionIsFull(t *testing.T) {
+	words := make(chan string)
+	agent := &daemontest.Script{Turn: func(ctx context.Context, st *daemontest.Stage) (session.TurnResult, error) {
+		for w := range words {
+			if err := st.Say(ctx, "%s", w); err != nil {
+				return session.TurnResult{}, err
+			}
+		}
+		return session.TurnResult{}, nil
+	}}
+	r := newRoom(t, agent, func(c *daemon.Config) { c.Limits.SoftQueue, c.Session.TailBytes = 1000, 1 })
+	hold := make(chan struct{})
+	free := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(free)
+	b := r.Editor(acpclient.Options{Received: func(e acpclient.Entry) {
+		if e.Update == acp.AgentMessageChunk {
+			<-hold
+		}
+	}})
+	if _, err := b.Load(within(t), r.id, r.cwd); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, r.a, r.id, "go")
+	pad := strings.Repeat(".", 10_000)
+	for _, w := range []string{"<1>", "<2>", "<3>", "<4>"} {
+		words <- w + pad
+		awaitText(t, r.a, w)
+	}
+	load, err := b.Start("session/load", map[string]any{"sessionId": r.id, "cwd": r.cwd, "mcpServers": []any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := start(t, b, r.id, "next")
+	for ctx := within(t); ; { // until the daemon has heard both
+		var show struct{ Queue []any }
+		if err := r.a.Call(ctx, "_hermes/sessions/show", map[string]any{"sessionId": r.id}, &show); err != nil {
+			t.Fatal(err)
+		}
+		if len(show.Queue) == 1 {
+			break
+		}
+	}
+	words <- "<5>" + pad
+	awaitText(t, r.a, "<5>")
+	close(words)
+	stop(t, p)
+	free()
+	if _, err := load.Wait(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, next)
+	entries := b.Entries()
+	at := len(entries) - 1 // the replay begins with the last mention of the first prompt
+	for at > 0 && (entries[at].Update != acp.UserMessageChunk || textOf(entries[at]) != "go") {
+		at--
+	}
+	text := strings.ReplaceAll(message(entries[at:]), pad, "")
+	if text != "<1><2><3><4><5>" {
+		t.Errorf("from the replay on it was told %s", text)
+	}
+}
+
 // message joins what the agent says.
 func message(entries []acpclient.Entry) string {
 	var b strings.Builder
