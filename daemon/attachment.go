@@ -352,9 +352,15 @@ func (a *attachment) forget(w *waiting) {
 	a.mu.Unlock()
 }
 
-// abandon ends an attachment that never came to be.
-func (a *attachment) abandon() {
-	if !a.started.Load() {
+// abandon refuses the request that was to attach, and ends an attachment that
+// never came to be. Who has been refused finds nothing left of it.
+func (a *attachment) abandon(w *waiting, err error) {
+	never := !a.started.Load()
+	if never {
+		a.closing.Store(true)
+	}
+	a.refuse(w, err)
+	if never {
 		a.cancel()
 	}
 }

@@ -265,8 +265,7 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 			}
 		})
 	}, func(err error) {
-		a.refuse(w, wire(err, id))
-		a.abandon()
+		a.abandon(w, wire(err, id))
 	})
 	return a.waiter(w)
 }
@@ -364,8 +363,7 @@ func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Sessi
 		res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false, warnings))
 		a.later(todo{at: snap.At, cursor: c, do: func(context.Context) { a.present(w, snap, res) }})
 	}, func(err error) {
-		a.refuse(w, wire(err, s.ID()))
-		a.abandon()
+		a.abandon(w, wire(err, s.ID()))
 	})
 	return a.waiter(w)(ctx)
 }
