@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -283,8 +284,14 @@ func (e *editor) tail(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		return nil, err
 	}
 	head := snap.At
-	if p.Wait && p.From >= head {
-		if head, err = s.WaitPast(ctx, p.From); err != nil {
+	for p.Wait && p.From >= head {
+		// A session that leaves memory meanwhile is opened again: who follows it
+		// must not keep it there, nor lose it.
+		if head, err = s.WaitPast(ctx, p.From); errors.Is(err, session.ErrClosed) {
+			s, snap, err = e.d.snapshot(ctx, p.SessionID)
+			head = snap.At
+		}
+		if err != nil {
 			return nil, wire(err, p.SessionID)
 		}
 	}

@@ -55,7 +55,7 @@ type answer struct {
 type todo struct {
 	at     session.Seq
 	cursor *session.Cursor // where the pump starts if it has not yet
-	do     func(ctx context.Context)
+	do     func(ctx context.Context) error
 }
 
 func newAttachment(e *editor, s *session.Session) *attachment {
@@ -138,22 +138,22 @@ func (a *attachment) later(t todo) {
 // at has the pump do something when it stands exactly at a snapshot. If it is
 // ahead of this one already, because the session was attached before, it takes
 // another: between it and what is done nothing else is said.
-func (a *attachment) at(snap session.Snapshot, c *session.Cursor, do func(context.Context, session.Snapshot)) {
-	a.later(todo{at: snap.At, cursor: c, do: func(ctx context.Context) {
+func (a *attachment) at(snap session.Snapshot, c *session.Cursor, do func(context.Context, session.Snapshot) error) {
+	a.later(todo{at: snap.At, cursor: c, do: func(ctx context.Context) error {
 		if a.cursor.Pos() == snap.At {
-			do(ctx, snap)
-			return
+			return do(ctx, snap)
 		}
 		got := make(chan session.Snapshot, 1)
 		a.session.Snapshot(func(s session.Snapshot) { got <- s }, func(error) {}) // the pump ends as well then
 		select {
 		case now := <-got:
 			a.mu.Lock()
-			a.todo = append([]todo{{at: now.At, do: func(ctx context.Context) { do(ctx, now) }}}, a.todo...)
+			a.todo = append([]todo{{at: now.At, do: func(ctx context.Context) error { return do(ctx, now) }}}, a.todo...)
 			a.mu.Unlock()
 		case <-a.session.Done():
 		case <-ctx.Done():
 		}
+		return nil
 	}})
 }
 
@@ -174,8 +174,9 @@ func (a *attachment) drop() {
 
 var errPumpDone = errors.New("the session is closed on this connection")
 
-// pump runs until the connection or the attachment ends.
-func (a *attachment) pump() {
+// pump runs until the connection or the attachment ends. It says whether the
+// session knows of the end already.
+func (a *attachment) pump() (known bool) {
 	defer a.cancel()
 	err := a.run(a.ctx)
 	a.closing.Store(true)
@@ -195,6 +196,10 @@ func (a *attachment) pump() {
 	for _, w := range a.prompts {
 		a.reply(w, nil, wire(err, a.session.ID()))
 	}
+	if known = errors.Is(err, errPumpDone) || errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrClosed); !known && a.e.ctx.Err() == nil && a.ctx.Err() == nil {
+		a.e.log.Warn().Str("session", string(a.session.ID())).Err(err).Msg("the session is closed on this connection")
+	}
+	return known
 }
 
 func (a *attachment) run(ctx context.Context) error {
@@ -207,7 +212,9 @@ func (a *attachment) run(ctx context.Context) error {
 				a.passed.Store(uint64(t.at))
 			}
 			a.drop()
-			t.do(ctx)
+			if err := t.do(ctx); err != nil {
+				return err
+			}
 			continue
 		}
 		if a.cursor == nil {
@@ -278,7 +285,7 @@ func (a *attachment) pass(ctx context.Context, r session.Record) error {
 
 // put asks the editor a question, unless it has it already.
 func (a *attachment) put(q session.Seq, fact session.QuestionAsked) {
-	if !a.session.IsOpen(q) || a.e.unable.Load() || !a.e.mayChange() {
+	if !a.session.IsOpen(q) || !a.e.CanAnswer() {
 		return
 	}
 	id := questionID(a.session.ID(), q)

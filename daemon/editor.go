@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,8 +57,8 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Time{})
 	if said {
+		_ = c.SetDeadline(time.Time{})
 		w := d.welcome(hello)
 		if !d.agents.Has(hello.Agent) {
 			w.Error = "there is no agent named " + hello.Agent + ": see `hermesd agents list`"
@@ -68,14 +69,18 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 		if w.Error != "" {
 			return nil, errors.New(w.Error)
 		}
+		hello.Env = nil // for the agents that are started for an editor; the built-in one is not
 	} else {
+		_ = c.SetWriteDeadline(time.Time{})
+		rest = &firstLine{r: rest, c: c}
 		hello = link.Hello{ID: link.NewID()}
 	}
 	e := &editor{d: d, conn: c, hello: hello, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
 	e.log = identified(d.cfg.Log.With().Str("conn", short(e.hello.ID)), c.Principal).Logger()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peer = jsonrpc.New(rest, c, jsonrpc.Options{
-		MaxLine: d.maxLine(c.Principal), MaxQueue: d.cfg.Limits.HardQueue, MaxInFlight: d.cfg.Limits.MaxInFlight,
+		MaxLine: d.maxLine(c.Principal), MaxQueue: d.cfg.Limits.HardQueue + d.cfg.Limits.MaxFrame, // an update alone is no reason: pumps wait for room
+		MaxInFlight:   d.cfg.Limits.MaxInFlight,
 		AnswerGarbage: true,
 		Notify: func(method string, params json.RawMessage, line uint64) {
 			defer e.guard(method)
@@ -104,6 +109,21 @@ func (e *editor) guard(method string) {
 		e.log.Error().Str("method", method).Interface("panic", x).Bytes("stack", debug.Stack()).Msg("a connection is closed: handling its line panicked")
 		e.peer.Close(fmt.Errorf("handling %s panicked: %v", method, x))
 	}
+}
+
+// firstLine keeps a plain client's read deadline until its first line is whole.
+type firstLine struct {
+	r io.Reader
+	c *transport.Conn // nil when it is
+}
+
+func (f *firstLine) Read(b []byte) (int, error) {
+	n, err := f.r.Read(b)
+	if f.c != nil && bytes.IndexByte(b[:n], '\n') >= 0 {
+		_ = f.c.SetReadDeadline(time.Time{})
+		f.c = nil
+	}
+	return n, err
 }
 
 // serve runs until the connection ends.
@@ -150,6 +170,8 @@ func (e *editor) leave() {
 // dismiss closes the connection of an editor all of whose sessions have ended,
 // when it has been told of that and its requests are answered.
 func (e *editor) dismiss(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, e.d.cfg.Limits.Leave) // one that does not read is not waited for
+	defer cancel()
 	for _, a := range e.attachments() {
 		select {
 		case <-a.done:
@@ -165,6 +187,9 @@ func (e *editor) hangUp(ctx context.Context) {
 	_ = e.peer.Drain(ctx)
 	e.peer.Close(io.EOF)
 }
+
+// CanAnswer says whether questions are put to it.
+func (e *editor) CanAnswer() bool { return e.mayChange() && !e.unable.Load() }
 
 // Conn, CanReadFiles, CanWriteFiles and Call make editor a session.Editor.
 
@@ -228,18 +253,19 @@ func (e *editor) attach(s *session.Session) *attachment {
 		if old != nil {
 			<-old.done
 		}
+		knows := false
 		func() {
 			defer e.guard("the pump of session " + string(s.ID()))
-			a.pump()
+			knows = a.pump()
 		}()
-		if e.ctx.Err() != nil {
-			s.Detach(e.Conn()) // else the session knows: it closed the attachment itself
-		}
 		e.mu.Lock()
-		if e.open[s.ID()] == a {
+		defer e.mu.Unlock()
+		if e.open[s.ID()] == a { // else the connection has attached anew
 			delete(e.open, s.ID())
+			if !knows {
+				s.Detach(e.Conn())
+			}
 		}
-		e.mu.Unlock()
 	})
 	return a
 }

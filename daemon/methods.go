@@ -100,7 +100,7 @@ func wire(err error, id session.ID) error {
 	case errors.As(err, &sent):
 		return sent
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, errPumpDone):
-		return &jsonrpc.Error{Code: session.CodeNotFound, Message: "no such session is open here: " + shown(string(id)), Data: raw(map[string]any{"sessionId": id})}
+		return &jsonrpc.Error{Code: session.CodeNotFound, Message: "no session " + shown(string(id)) + " is open on this connection: load or resume one of session/list first", Data: raw(map[string]any{"sessionId": id})}
 	case errors.Is(err, session.ErrClosed):
 		return wire(errStopping, id)
 	case errors.Is(err, context.Canceled):
@@ -172,7 +172,7 @@ func (e *editor) notified(method string, params json.RawMessage, line uint64) {
 			return
 		}
 		if a := e.attachment(p.SessionID); a != nil {
-			a.session.Cancel(e.Conn(), session.Seq(a.passed.Load()))
+			a.session.Cancel(e.origin(line, nil), session.Seq(a.passed.Load()))
 		}
 	case "$/cancel_request":
 		p, err := acp.ParseCancelRequest(params)
@@ -181,7 +181,7 @@ func (e *editor) notified(method string, params json.RawMessage, line uint64) {
 		}
 		for _, a := range e.attachments() {
 			if a.isPrompt(string(p.RequestID)) {
-				a.session.CancelPrompt(e.Conn(), p.RequestID)
+				a.session.CancelPrompt(e.origin(line, nil), p.RequestID)
 				return
 			}
 		}
@@ -256,13 +256,12 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 		s.SetRoots(e.origin(r.Line, r.ID), dirs, servers, func(k bool) { kept = k })
 	}
 	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
-		a.at(snap, c, func(ctx context.Context, snap session.Snapshot) {
+		a.at(snap, c, func(ctx context.Context, snap session.Snapshot) error {
 			res := acp.SessionResult("", snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, kept, nil))
 			if replay {
-				a.catchUp(ctx, w, snap, res)
-			} else {
-				a.present(w, snap, res)
+				return a.catchUp(ctx, w, snap, res)
 			}
+			return a.present(w, snap, res)
 		})
 	}, func(err error) {
 		a.abandon(w, wire(err, id))
@@ -361,7 +360,7 @@ func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Sessi
 	w := a.expect(r)
 	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
 		res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false, warnings))
-		a.later(todo{at: snap.At, cursor: c, do: func(context.Context) { a.present(w, snap, res) }})
+		a.later(todo{at: snap.At, cursor: c, do: func(context.Context) error { return a.present(w, snap, res) }})
 	}, func(err error) {
 		a.abandon(w, wire(err, s.ID()))
 	})

@@ -85,7 +85,12 @@ func (a *attachment) update(u []byte) {
 }
 
 // info writes an update of ours.
-func (a *attachment) info(u []byte) { a.e.send(acp.UpdateFrame(string(a.session.ID()), u)) }
+func (a *attachment) info(u []byte) {
+	// Room first: a reader that keeps up is never cut off for what we write.
+	if a.e.peer.Room(a.ctx, a.e.d.cfg.Limits.SoftQueue) == nil {
+		a.e.send(acp.UpdateFrame(string(a.session.ID()), u))
+	}
+}
 
 // turnStarted shows the prompt to everybody but the one who wrote it, and
 // everybody that a turn runs.
@@ -186,37 +191,39 @@ func (a *attachment) settings(f session.SettingsChanged) {
 
 // catchUp replays the session's history up to its snapshot, answers the load,
 // and then tells what is open.
-func (a *attachment) catchUp(ctx context.Context, w *waiting, snap session.Snapshot, result any) {
+func (a *attachment) catchUp(ctx context.Context, w *waiting, snap session.Snapshot, result any) error {
 	rp := session.NewReplay(a.session.ID(), a.e.caps(), a.e.d.cfg.Limits.Replay)
 	err := a.session.Read(ctx, 1, snap.At, func(r session.Record) error {
 		rp.Add(r)
 		return nil
 	})
 	if err != nil {
-		a.reply(w, nil, wire(fmt.Errorf("reading the history: %w", err), a.session.ID()))
-		return
+		err = fmt.Errorf("reading the history: %w", err)
+		a.reply(w, nil, wire(err, a.session.ID()))
+		return err
 	}
 	for _, u := range rp.Finish() {
-		if err := a.e.peer.Room(ctx, a.e.d.cfg.Limits.SoftQueue); err != nil {
-			break
-		}
 		a.info(u)
 	}
 	a.reply(w, result, nil)
 	a.tell(snap, false)
+	return nil
 }
 
 // present answers a resume (or new, or fork) and then tells what is open.
-func (a *attachment) present(w *waiting, snap session.Snapshot, result any) {
+func (a *attachment) present(w *waiting, snap session.Snapshot, result any) error {
 	a.reply(w, result, nil)
 	a.tell(snap, true)
+	return nil
 }
 
 // tell writes what is open at a snapshot: after the answer, before what is new.
 func (a *attachment) tell(snap session.Snapshot, calls bool) {
 	if calls {
-		if snap.Commands != nil {
-			a.update(snap.Commands)
+		for _, u := range [][]byte{snap.Commands, snap.Info} {
+			if u != nil {
+				a.update(u)
+			}
 		}
 		for _, c := range snap.Calls {
 			a.update(c)
@@ -259,6 +266,13 @@ func (e *editor) replied(rawID, result json.RawMessage, failure *jsonrpc.Error, 
 		return // answered or withdrawn before
 	}
 	r := session.Reply{Result: result}
+	defer func() {
+		if r.Unable { // nor can it answer what is open in its other sessions
+			for _, a := range e.attachments() {
+				a.session.Reconsider()
+			}
+		}
+	}()
 	if failure != nil {
 		if r.Unable = failure.Code == session.CodeNoMethod; r.Unable {
 			e.unable.Store(true)

@@ -121,11 +121,21 @@ func (r *registry) make(ctx context.Context, id session.ID, start func(ready fun
 		return s, nil
 	case <-s.Done():
 		r.evict(s)
+		select {
+		case err := <-ready: // why it has ended
+			if err != nil {
+				return nil, err
+			}
+		default:
+		}
 		return nil, session.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
+
+// stopGrace is how long an agent has to end its turn when the daemon stops.
+const stopGrace = 8 * time.Second
 
 // delete removes a session for good; unknown ids are no error.
 func (r *registry) delete(ctx context.Context, id session.ID, o session.Origin) error {
@@ -140,6 +150,12 @@ func (r *registry) delete(ctx context.Context, id session.ID, o session.Origin) 
 	s.Delete(o, func(err error) { done <- err })
 	select {
 	case err = <-done:
+	case <-s.Done():
+		select {
+		case err = <-done:
+		default:
+			err = session.ErrClosed // it ended for another reason before
+		}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -165,7 +181,7 @@ func (r *registry) stop(ctx context.Context) error {
 	r.mu.Unlock()
 	all := r.all()
 	for _, s := range all {
-		s.Stop()
+		s.Stop(stopGrace)
 	}
 	for _, s := range all {
 		select {

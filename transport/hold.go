@@ -15,7 +15,7 @@ var ErrRunning = errors.New("hermesd is already running")
 
 // lockWait is how long a daemon waits for another one that holds the lock and
 // does not accept connections: it is about to end, or about to be ready.
-const lockWait = 10 * time.Second
+const lockWait = 30 * time.Second
 
 // Lock is what makes this process the daemon of its socket.
 type Lock struct {
@@ -63,7 +63,7 @@ func hold(ctx context.Context, p link.Places, wait time.Duration) (*Lock, error)
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, running(p, "%w%s but does not accept connections on "+p.Socket+"; end it with: hermesd stop --force")
+			return nil, running(p, "%w%s but does not accept connections on "+p.Socket+"; wait until it has ended, or end that process")
 		}
 	}
 }

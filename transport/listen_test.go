@@ -100,7 +100,7 @@ func TestADaemonThatHoldsTheLockAndDoesNotListenIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It neither ends nor listens: given up after a while.
-	if _, err := hold(t.Context(), p, 30*time.Millisecond); !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "--force") {
+	if _, err := hold(t.Context(), p, 30*time.Millisecond); !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "end that process") {
 		t.Fatalf("got %v", err)
 	}
 	// It ends.

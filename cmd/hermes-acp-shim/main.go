@@ -105,7 +105,7 @@ func run(args []string) int {
 	case errors.Is(err, link.ErrNoDaemon):
 		return fail(exitNoDaemon, fmt.Errorf("%w; start one with: hermesd serve", err))
 	case errors.Is(err, link.ErrGone):
-		return fail(exitFailed, fmt.Errorf("%w; reconnect from the editor (that starts hermesd again, sessions are kept); hermesd doctor tells more", err))
+		return fail(exitFailed, fmt.Errorf("%w; reconnect from the editor (that starts hermesd again, sessions are kept)", err))
 	}
 	return fail(exitFailed, err)
 }

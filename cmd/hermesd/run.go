@@ -188,7 +188,7 @@ func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, st
 	s.QuestionTimeout = time.Duration(o.Config.Permissions.Timeout)
 	s.DenyDetached = o.Config.Permissions.Detached == "deny"
 	s.IdleAfter = time.Duration(o.Config.Sessions.Idle)
-	s.CancelGrace = time.Duration(l.AgentCancel)
+	s.CancelGrace, s.OpenTimeout = time.Duration(l.AgentCancel), time.Duration(l.AgentStart)
 	s.MaxQueue, s.MaxEditors = l.QueuedPrompts, l.Connections
 	limits := daemon.DefaultLimits()
 	limits.MaxLine, limits.MaxLineNet, limits.MaxFrame = int(l.LineLocal), int(l.LineNetwork), int(l.LineEditor)

@@ -14,6 +14,17 @@ type op struct {
 	fail func(error)
 }
 
+// guarded runs the operation; a panic of ours in an agent is an error of it.
+func (o op) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("the agent panicked: %v", x)
+		}
+	}()
+	o.run(ctx)
+	return nil
+}
+
 // do puts an operation in line.
 func (s *Session) do(o op) {
 	s.ops = append(s.ops, o)
@@ -27,7 +38,9 @@ func (s *Session) runOp() {
 	s.opRuns = true
 	o := s.ops[0]
 	s.wg.Go(func() {
-		o.run(s.ctx)
+		if err := o.guarded(s.ctx); err != nil {
+			o.done = func() { o.fail(err) }
+		}
 		s.post(func() {
 			s.opRuns = false
 			s.ops = s.ops[1:]
@@ -78,7 +91,9 @@ func (s *Session) openAgent(spec Spec, then func(Settings, error)) {
 					err = fmt.Errorf("the agent panicked: %v", x)
 				}
 			}()
-			a, set, err = s.agents.Open(ctx, spec, h)
+			limited, cancel := context.WithTimeout(ctx, s.cfg.OpenTimeout)
+			defer cancel()
+			a, set, err = s.agents.Open(limited, spec, h)
 		},
 		done: func() {
 			if err == nil && s.host != h {

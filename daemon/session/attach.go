@@ -5,7 +5,6 @@ import "fmt"
 // attached is one connection, as the session's goroutine knows it.
 type attached struct {
 	editor Editor
-	mute   bool // it answered a question with "method not found"
 }
 
 // Snapshot is what a session is at one point of its published log: what an
@@ -28,14 +27,17 @@ type Snapshot struct {
 // snapshot and a cursor that stands at it. An editor that is attached already
 // is attached anew.
 func (s *Session) Attach(e Editor, ready func(Snapshot, *Cursor), fail func(error)) {
-	s.post(func() {
-		if s.seen.Head >= s.mended {
-			s.attach(e, ready, fail)
-			return
-		}
-		// A crash has left something open: nobody is shown that as running.
-		s.waiting = append(s.waiting, waiter{seq: s.mended, do: func() { s.attach(e, ready, fail) }, fail: fail})
-	}, fail)
+	s.post(func() { s.whenMended(func() { s.attach(e, ready, fail) }, fail) }, fail)
+}
+
+// whenMended runs do when what a crash left open is closed in the log: nobody
+// is shown that as running. Who comes and who leaves wait alike, in order.
+func (s *Session) whenMended(do func(), fail func(error)) {
+	if s.seen.Head >= s.mended {
+		do()
+		return
+	}
+	s.waiting = append(s.waiting, waiter{seq: s.mended, do: do, fail: fail})
 }
 
 func (s *Session) attach(e Editor, ready func(Snapshot, *Cursor), fail func(error)) {
@@ -46,11 +48,8 @@ func (s *Session) attach(e Editor, ready func(Snapshot, *Cursor), fail func(erro
 	conn := e.Conn()
 	old, now := s.editors[conn], &attached{editor: e}
 	if old == nil && s.count(e.CanDecide()) >= s.cfg.MaxEditors {
-		fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already", s.cfg.MaxEditors)})
+		fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already: close one of them, or raise limits.connections", s.cfg.MaxEditors)})
 		return
-	}
-	if old != nil {
-		now.mute = old.mute
 	}
 	s.editors[conn] = now // a close that is under way detaches old, not this one
 	for _, q := range s.asked {
@@ -64,7 +63,7 @@ func (s *Session) attach(e Editor, ready func(Snapshot, *Cursor), fail func(erro
 
 // Detach removes a connection that has gone. It cancels nothing.
 func (s *Session) Detach(conn string) {
-	s.post(func() { s.detach(conn) }, nil)
+	s.post(func() { s.whenMended(func() { s.detach(conn) }, nil) }, nil)
 }
 
 func (s *Session) detach(conn string) {
@@ -76,6 +75,7 @@ func (s *Session) detach(conn string) {
 	for _, q := range s.asked {
 		delete(q.shown, conn)
 		delete(q.later, conn)
+		delete(q.abstained, conn)
 		if len(q.shown) == 0 {
 			stopLimit(q) // nobody has it before him: it waits again
 		} else {

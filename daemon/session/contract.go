@@ -184,4 +184,8 @@ type Editor interface {
 	// Call makes a request of the editor and waits for its answer. id is
 	// unique for ever.
 	Call(ctx context.Context, id, method string, params any) (json.RawMessage, error)
+	// CanAnswer says whether it may decide and has not said, in any session,
+	// that it does not know questions. When that changes its sessions are told
+	// by Reconsider.
+	CanAnswer() bool
 }

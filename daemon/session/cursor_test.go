@@ -126,7 +126,7 @@ func TestACursorWaitsForWhatComesAndEndsWithTheSession(t *testing.T) {
 			t.Error(err)
 		}
 		readAll(t, c, w.st.log("s1").Head(), 0)
-		w.s.Stop()
+		w.s.Stop(time.Minute)
 		if _, err := c.Next(t.Context(), 0); !errors.Is(err, ErrClosed) {
 			t.Errorf("after the end a cursor gets %v", err)
 		}
@@ -426,7 +426,7 @@ func TestForkCopiesUpToTheLastEndedTurnWithItsNumbers(t *testing.T) {
 			}
 		}
 		for _, e := range dst[end:] {
-			if e.Kind != KindSettingsChanged && e.Kind != KindPromptWithdrawn {
+			if e.Kind != KindSettingsChanged && e.Kind != KindRootsChanged && e.Kind != KindPromptWithdrawn {
 				t.Errorf("behind the fork point: %s", e.Kind)
 			}
 		}

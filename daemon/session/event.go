@@ -83,6 +83,8 @@ type PromptWithdrawn struct {
 	// Code is 0 when the prompt is answered with stop reason "cancelled", else
 	// the JSON-RPC error code of its answer.
 	Code int `json:"code,omitempty"`
+	// By is who took it back, zero if nobody did.
+	By Origin `json:"by,omitzero"`
 }
 
 // TurnStarted says that a prompt left the queue and its turn runs.
@@ -97,6 +99,8 @@ type TurnEnded struct {
 	Error      *Error          `json:"error,omitempty"`
 	Usage      json.RawMessage `json:"usage,omitempty"`
 	Meta       json.RawMessage `json:"meta,omitempty"` // `_meta` of the agent's answer
+	// By is who cancelled the turn, zero if nobody did.
+	By Origin `json:"by,omitzero"`
 }
 
 // QuestionAsked is a permission request. Its Seq is the question's name.
@@ -112,15 +116,14 @@ type QuestionAsked struct {
 type Outcome string
 
 const (
-	Selected      Outcome = "selected"     // Option is one of those offered
-	NotOffered    Outcome = "not_offered"  // an option that was not offered: a refusal, once
-	Cancelled     Outcome = "cancelled"    // the turn was cancelled while the question was open
-	TimedOut      Outcome = "timed_out"    // it stood before somebody who could answer for the whole time limit
-	NobodyThere   Outcome = "nobody_there" // nobody attached, and the config says not to wait
-	Dismissed     Outcome = "dismissed"    // everybody who could answer put it away unanswered
-	NobodyCould   Outcome = "nobody_could" // nobody attached can answer questions
-	Interrupted   Outcome = "interrupted"  // the daemon or the agent ended while it was open
-	outcomeUnused Outcome = ""
+	Selected    Outcome = "selected"     // Option is one of those offered
+	NotOffered  Outcome = "not_offered"  // an option that was not offered: a refusal, once
+	Cancelled   Outcome = "cancelled"    // the turn was cancelled while the question was open
+	TimedOut    Outcome = "timed_out"    // it stood before somebody who could answer for the whole time limit
+	NobodyThere Outcome = "nobody_there" // nobody attached, and the config says not to wait
+	Dismissed   Outcome = "dismissed"    // everybody who could answer put it away unanswered
+	NobodyCould Outcome = "nobody_could" // nobody attached can answer questions
+	Interrupted Outcome = "interrupted"  // the daemon or the agent ended while it was open
 )
 
 // QuestionAnswered closes a question. It is appended exactly once for each.

@@ -238,6 +238,7 @@ type fakeEditor string
 
 func (e fakeEditor) Conn() string       { return string(e) }
 func (e fakeEditor) CanDecide() bool    { return !strings.HasPrefix(string(e), "observer") }
+func (e fakeEditor) CanAnswer() bool    { return e.CanDecide() && e != "mute" }
 func (e fakeEditor) CanReadFiles() bool { return false }
 func (e fakeEditor) CanWriteFiles() bool {
 	return false
@@ -290,7 +291,7 @@ func (w *world) make(id ID) *Session {
 }
 
 func (w *world) stop(s *Session) {
-	s.Stop()
+	s.Stop(time.Minute)
 	<-s.Done()
 	synctest.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // ReadTextFile asks the editor whose prompt is running.
@@ -13,7 +14,12 @@ func (h *host) ReadTextFile(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	raw, err := e.Call(ctx, id, "fs/read_text_file", map[string]any{"sessionId": h.s.id, "path": path})
+	limited, cancel := context.WithTimeout(ctx, fileTime)
+	defer cancel()
+	raw, err := e.Call(limited, id, "fs/read_text_file", map[string]any{"sessionId": h.s.id, "path": path})
+	if limited.Err() != nil && ctx.Err() == nil {
+		return "", ErrNoEditor // it hangs: the disk is the truth
+	}
 	if err != nil {
 		return "", err
 	}
@@ -32,9 +38,17 @@ func (h *host) WriteTextFile(ctx context.Context, path, content string) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Call(ctx, id, "fs/write_text_file", map[string]any{"sessionId": h.s.id, "path": path, "content": content})
+	limited, cancel := context.WithTimeout(ctx, fileTime)
+	defer cancel()
+	_, err = e.Call(limited, id, "fs/write_text_file", map[string]any{"sessionId": h.s.id, "path": path, "content": content})
+	if limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the editor did not say within %s whether it wrote %s: look before you write again", fileTime, path)
+	}
 	return err
 }
+
+// fileTime is how long an editor has to read or write a file.
+const fileTime = 15 * time.Second
 
 // prompter finds the editor that prompted, if it is attached and able, and an
 // id for a request to it that names session and turn and is never used again,

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/hermesd/hermesd/transport/acp"
 )
 
 // Fork makes a session that has src's log up to its last ended turn, and then
@@ -19,6 +21,9 @@ func Fork(src *Session, meta Meta, origin Origin, cfg Config, store Store, agent
 		if err != nil {
 			ready(err)
 			s.run(err)
+			if s.log != nil { // half a copy is no session
+				s.warn("removing a fork that failed", s.store.Delete(context.Background(), s.id))
+			}
 			return
 		}
 		s.whenPublished(s.head(), func() { ready(nil) })
@@ -71,13 +76,18 @@ func (s *Session) copyOf(src *Session, meta Meta, origin Origin) error {
 	if err != nil {
 		return err
 	}
-	// The settings and the title are those of now, the rest is that of the
-	// fork point.
+	// Settings, title and roots are those of now, the rest is that of the fork
+	// point.
 	s.decided.Settings = p.snap.Settings
 	s.changed(Origin{}, p.snap.Settings)
-	s.decided.Meta.Title = meta.Title
+	s.append(KindRootsChanged, 0, encode(RootsChanged{Dirs: meta.Dirs, MCPServers: meta.MCPServers}))
+	if meta.Title != "" {
+		title := acp.InfoUpdate(meta.Title, time.Time{}, nil)
+		s.credit.add(int64(len(title)))
+		s.append(KindUpdate, 1, title)
+	}
 	s.metaNew = true
-	s.withdrawOf("", "left behind by a fork", 0)
+	s.withdrawOf("", Origin{}, "left behind by a fork", 0)
 	return nil
 }
 

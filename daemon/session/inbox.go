@@ -13,7 +13,7 @@ type message struct {
 }
 
 // inbox is the one way in. Posting never blocks; agents are held back by
-// credit (host.go), editors by their own limits.
+// credit (credit.go), editors by their own limits.
 type inbox struct {
 	mu     sync.Mutex
 	q      []message

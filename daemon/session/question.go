@@ -61,7 +61,7 @@ func (s *Session) weigh(q *question) {
 		return
 	}
 	for conn, e := range s.editors {
-		if e.mute || q.abstained[conn] || !e.editor.CanDecide() {
+		if q.abstained[conn] || !e.editor.CanAnswer() {
 			continue
 		}
 		return // this one can still answer, or said it will
@@ -72,6 +72,10 @@ func (s *Session) weigh(q *question) {
 	}
 	s.closeQuestion(q, QuestionAnswered{Outcome: out})
 }
+
+// Reconsider closes the questions that nobody can answer any more, after what
+// an attached editor can do has changed.
+func (s *Session) Reconsider() { s.post(s.weighAll, nil) }
 
 func (s *Session) weighAll() {
 	for _, q := range append([]*question(nil), s.asked...) {
@@ -105,7 +109,7 @@ func (s *Session) closeQuestion(q *question, end QuestionAnswered) {
 			}
 		}
 	}
-	s.whenPublished(s.head(), func() { q.reply <- a })
+	s.waiting = append(s.waiting, waiter{seq: s.head(), do: func() { q.reply <- a }, fail: func(error) { q.reply <- Answer{Outcome: Interrupted} }})
 }
 
 // closeQuestions closes those of a turn.
@@ -178,9 +182,6 @@ type Reply struct {
 func (s *Session) Answer(o Origin, question Seq, r Reply) {
 	s.post(func() {
 		e := s.editors[o.Conn]
-		if e != nil && r.Unable {
-			e.mute = true
-		}
 		q := s.openQuestion(question)
 		if q == nil || e == nil {
 			return

@@ -91,7 +91,7 @@ func TestEveryWayAQuestionEnds(t *testing.T) {
 					}
 					switch {
 					case s == "cancel":
-						w.s.CancelPrompt("p", json.RawMessage("1"))
+						w.s.CancelPrompt(Origin{Conn: "p"}, json.RawMessage("1"))
 					case s[0] == '+':
 						w.attach(s[1:])
 					case s[0] == '-':
@@ -211,10 +211,8 @@ func TestDecideFromOutside(t *testing.T) {
 func TestAnEditorThatCannotIsNotWaitedForAgain(t *testing.T) {
 	ag := newAsking()
 	inWorld(t, &ag.fakeAgents, nil, func(t *testing.T, w *world) {
-		w.attach("a")
+		w.attach("mute")
 		w.prompt("p", "1")
-		w.s.Answer(Origin{Conn: "a"}, 5, Reply{Unable: true, Failed: true})
-		synctest.Wait()
 		w.prompt("p", "2")
 		if len(ag.answers) != 2 || ag.answers[0].Outcome != NobodyCould || ag.answers[1].Outcome != NobodyCould {
 			t.Errorf("answers: %+v", ag.answers)

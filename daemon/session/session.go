@@ -14,6 +14,7 @@ type Config struct {
 	QuestionTimeout time.Duration // a question stood before somebody who can answer; 0: for ever
 	DenyDetached    bool          // nobody attached: refuse instead of wait
 	CancelGrace     time.Duration // an agent that was cancelled has to end its turn
+	OpenTimeout     time.Duration // an agent has to be ready for its first prompt
 	IdleAfter       time.Duration // nobody attached and nothing to do: leave memory; 0: never
 	TrimAfter       time.Duration // nothing happened: give back the memory of the tail
 	MaxQueue        int           // prompts waiting
@@ -36,7 +37,8 @@ func DefaultConfig() Config {
 	return Config{
 		QuestionTimeout: 60 * time.Second,
 		CancelGrace:     30 * time.Second,
-		IdleAfter:       10 * time.Minute,
+		OpenTimeout:     60 * time.Second,
+		IdleAfter:       15 * time.Minute,
 		TrimAfter:       2 * time.Second,
 		MaxQueue:        64,
 		MaxEditors:      64,
@@ -63,7 +65,7 @@ type Session struct {
 	log  Log // set before ready is closed
 	tail *tail
 
-	// How far the store is (sink.go).
+	// How far the store is (publish.go).
 	written, durable atomic.Uint64
 	storeErr         atomic.Pointer[storeFailure]
 	credit           credit
@@ -392,6 +394,6 @@ func (s *Session) restore() error {
 	if s.seen.Deleted { // the daemon died between the event and the removal
 		return ErrNotFound
 	}
-	s.recover()
+	s.mend()
 	return nil
 }

@@ -15,6 +15,7 @@ type turn struct {
 	started   Seq
 	cancel    context.CancelCauseFunc
 	cancelled bool
+	by        Origin // who cancelled it
 	grace     *time.Timer
 	after     []func() // when its TurnEnded has been appended
 }
@@ -110,7 +111,7 @@ func (s *Session) turnOver(t *turn, res TurnResult, err error) {
 	end := TurnEnded{Prompt: t.prompt, StopReason: res.StopReason, Usage: res.Usage, Meta: res.Meta}
 	switch {
 	case t.cancelled:
-		end.StopReason = "cancelled"
+		end.StopReason, end.By = "cancelled", t.by
 	case err != nil:
 		end = TurnEnded{Prompt: t.prompt, Error: wireError(err)}
 	case end.StopReason == "":
@@ -132,14 +133,14 @@ func wireError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: err.Error()}
 }
 
-// cancelTurn asks the running turn to end. The agent has CancelGrace for it,
-// then the turn is freed and the agent given up.
-func (s *Session) cancelTurn() {
+// cancelTurn asks the running turn to end, for by. The agent has CancelGrace for
+// it, then the turn is freed and the agent given up.
+func (s *Session) cancelTurn(by Origin) {
 	t := s.turn
 	if t == nil || t.cancelled {
 		return
 	}
-	t.cancelled = true
+	t.cancelled, t.by = true, by
 	t.cancel(ErrCancelled)
 	s.closeQuestions(t.prompt, Cancelled)
 	t.grace = time.AfterFunc(s.cfg.CancelGrace, func() {
@@ -154,23 +155,23 @@ func (s *Session) cancelTurn() {
 
 // Cancel is session/cancel of a connection whose cursor has passed the event
 // passed.
-func (s *Session) Cancel(conn string, passed Seq) {
+func (s *Session) Cancel(o Origin, passed Seq) {
 	s.post(func() {
-		own := false
+		own, conn := false, o.Conn
 		var mine []Seq
 		for _, q := range s.decided.Queue {
 			if q.Origin.Conn == conn {
 				mine = append(mine, q.Seq)
 			}
 		}
-		withdraw := func() { s.withdraw(mine, "cancelled", 0) }
+		withdraw := func() { s.withdraw(mine, o, "cancelled", 0) }
 		if t := s.turn; t != nil {
 			own = t.origin.Conn == conn
 			if own || len(mine) == 0 && passed >= t.started {
 				// Queued prompts are answered after the one before them. They
 				// can't start: withdraw comes before startNext in turnOver.
 				t.after = append(t.after, withdraw)
-				s.cancelTurn()
+				s.cancelTurn(o)
 				return
 			}
 		}
@@ -178,29 +179,31 @@ func (s *Session) Cancel(conn string, passed Seq) {
 	}, nil)
 }
 
-// CancelPrompt is $/cancel_request for the prompt that request of conn made.
-func (s *Session) CancelPrompt(conn string, request json.RawMessage) {
+// CancelPrompt is $/cancel_request of a connection for the prompt that its
+// request made.
+func (s *Session) CancelPrompt(o Origin, request json.RawMessage) {
 	s.post(func() {
+		conn := o.Conn
 		if t := s.turn; t != nil && t.origin.Conn == conn && string(t.origin.Request) == string(request) {
-			s.cancelTurn()
+			s.cancelTurn(o)
 			return
 		}
 		for _, q := range s.decided.Queue {
 			if q.Origin.Conn == conn && string(q.Origin.Request) == string(request) {
-				s.withdraw([]Seq{q.Seq}, "request cancelled", CodeCancelled)
+				s.withdraw([]Seq{q.Seq}, o, "request cancelled", CodeCancelled)
 				return
 			}
 		}
 	}, nil)
 }
 
-// withdraw takes queued prompts back.
-func (s *Session) withdraw(prompts []Seq, why string, code int) {
+// withdraw takes queued prompts back, for by.
+func (s *Session) withdraw(prompts []Seq, by Origin, why string, code int) {
 	for _, p := range prompts {
 		for _, q := range s.decided.Queue {
 			if q.Seq == p {
 				delete(s.content, p)
-				s.append(KindPromptWithdrawn, 0, encode(PromptWithdrawn{Prompt: p, Reason: why, Code: code}))
+				s.append(KindPromptWithdrawn, 0, encode(PromptWithdrawn{Prompt: p, Reason: why, Code: code, By: by}))
 				break
 			}
 		}
@@ -208,37 +211,39 @@ func (s *Session) withdraw(prompts []Seq, why string, code int) {
 }
 
 // withdrawOf takes back all queued prompts of a connection, or of all if conn
-// is empty.
-func (s *Session) withdrawOf(conn, why string, code int) {
+// is empty, for by.
+func (s *Session) withdrawOf(conn string, by Origin, why string, code int) {
 	var mine []Seq
 	for _, q := range s.decided.Queue {
 		if conn == "" || q.Origin.Conn == conn {
 			mine = append(mine, q.Seq)
 		}
 	}
-	s.withdraw(mine, why, code)
+	s.withdraw(mine, by, why, code)
 }
 
 // Close is session/close of one connection: its queued prompts are taken back,
 // and the turn ends only if nobody else is attached and this connection
 // started it. The Detached event ends the connection's reading.
 func (s *Session) Close(o Origin, fail func(error)) {
-	s.post(func() {
-		s.withdrawOf(o.Conn, "session closed", 0)
-		closing := s.editors[o.Conn]
-		leave := func() {
-			s.append(KindDetached, 0, encode(Detached{Origin: o}))
-			if s.editors[o.Conn] == closing { // it may have attached anew meanwhile
-				s.detach(o.Conn)
-			}
+	s.post(func() { s.whenMended(func() { s.leaveOut(o) }, fail) }, fail)
+}
+
+func (s *Session) leaveOut(o Origin) {
+	s.withdrawOf(o.Conn, o, "session closed", 0)
+	closing := s.editors[o.Conn]
+	leave := func() {
+		s.append(KindDetached, 0, encode(Detached{Origin: o}))
+		if s.editors[o.Conn] == closing { // it may have attached anew meanwhile
+			s.detach(o.Conn)
 		}
-		if s.turn != nil && s.turn.origin.Conn == o.Conn && s.others(o.Conn) == 0 {
-			s.turn.after = append(s.turn.after, leave)
-			s.cancelTurn()
-			return
-		}
-		leave()
-	}, fail)
+	}
+	if s.turn != nil && s.turn.origin.Conn == o.Conn && s.others(o.Conn) == 0 {
+		s.turn.after = append(s.turn.after, leave)
+		s.cancelTurn(o)
+		return
+	}
+	leave()
 }
 
 // Delete ends the session for good: turn and queue are cancelled, every
@@ -247,7 +252,7 @@ func (s *Session) Close(o Origin, fail func(error)) {
 func (s *Session) Delete(o Origin, done func(error)) {
 	s.post(func() {
 		s.leaving = true
-		s.withdrawOf("", "session deleted", 0)
+		s.withdrawOf("", o, "session deleted", 0)
 		finish := func() {
 			if s.decided.Deleted {
 				s.deleted = append(s.deleted, done)
@@ -259,7 +264,7 @@ func (s *Session) Delete(o Origin, done func(error)) {
 		}
 		if s.turn != nil {
 			s.turn.after = append(s.turn.after, finish)
-			s.cancelTurn()
+			s.cancelTurn(o)
 			return
 		}
 		finish()
@@ -271,27 +276,28 @@ func (s *Session) Delete(o Origin, done func(error)) {
 	})
 }
 
-// Stop ends turn and queue and leaves memory: the planned end of the daemon.
-// Wait for Done.
-func (s *Session) Stop() {
+// Stop ends turn and queue and leaves memory: the planned end of the daemon. An
+// agent has the shorter of CancelGrace and grace to end its turn. Wait for Done.
+func (s *Session) Stop(grace time.Duration) {
 	s.post(func() {
 		s.leaving = true
-		s.withdrawOf("", "the daemon was stopped", 0)
+		s.cfg.CancelGrace = min(s.cfg.CancelGrace, grace)
+		s.withdrawOf("", Origin{}, "the daemon was stopped", 0)
 		finish := func() {
 			s.whenPublished(s.head(), func() { s.end(ErrClosed) })
 		}
 		if s.turn != nil {
 			s.turn.after = append(s.turn.after, finish)
-			s.cancelTurn()
+			s.cancelTurn(Origin{})
 			return
 		}
 		finish()
 	}, nil)
 }
 
-// recover closes what was open when the daemon died: nothing of it runs any
+// mend closes what was open when the daemon died: nothing of it runs any
 // more, and what it did is unknown. It is never run again.
-func (s *Session) recover() {
+func (s *Session) mend() {
 	if s.decided.Turn == nil && len(s.decided.Queue) == 0 && len(s.decided.Questions) == 0 {
 		return
 	}
@@ -305,6 +311,6 @@ func (s *Session) recover() {
 	if t := s.decided.Turn; t != nil {
 		s.append(KindTurnEnded, 0, encode(TurnEnded{Prompt: t.Prompt, Error: &Error{Code: CodeInterrupted, Message: "interrupted: the daemon ended during this turn; what was under way is unknown"}}))
 	}
-	s.withdrawOf("", "interrupted: the daemon ended before this prompt ran", CodeInterrupted)
+	s.withdrawOf("", Origin{}, "interrupted: the daemon ended before this prompt ran", CodeInterrupted)
 	s.mended = s.head()
 }

@@ -37,7 +37,7 @@ func TestCancelEndsOwnPromptsAndAForeignTurnOnlyIfItWasSeen(t *testing.T) {
 					conn, req, _ := strings.Cut(p, "/")
 					w.prompt(conn, req)
 				}
-				w.s.Cancel(c.conn, c.passed)
+				w.s.Cancel(Origin{Conn: c.conn}, c.passed)
 				w.expect(c.want...)
 			})
 		})
@@ -50,10 +50,10 @@ func TestCancelRequestTakesBackExactlyThatPrompt(t *testing.T) {
 			w.prompt("a", p)
 		}
 		w.prompt("b", "2")
-		w.s.CancelPrompt("a", json.RawMessage("2")) // queued
-		w.s.CancelPrompt("a", json.RawMessage("9")) // nobody's
-		w.s.CancelPrompt("c", json.RawMessage("3")) // not c's
-		w.s.CancelPrompt("a", json.RawMessage("1")) // running
+		w.s.CancelPrompt(Origin{Conn: "a"}, json.RawMessage("2")) // queued
+		w.s.CancelPrompt(Origin{Conn: "a"}, json.RawMessage("9")) // nobody's
+		w.s.CancelPrompt(Origin{Conn: "c"}, json.RawMessage("3")) // not c's
+		w.s.CancelPrompt(Origin{Conn: "a"}, json.RawMessage("1")) // running
 		w.expect("admitted a/1", "started a/1", "admitted a/2", "admitted a/3", "admitted b/2",
 			"withdrawn a/2 -32800", "ended a/1 cancelled", "started a/3")
 	})
@@ -175,7 +175,7 @@ func TestAnAgentThatIgnoresACancelLosesItsTurnAfterTheGrace(t *testing.T) {
 		w.prompt("a", "1")
 		w.prompt("a", "2")
 		w.prompt("b", "1")
-		w.s.CancelPrompt("a", json.RawMessage("1"))
+		w.s.CancelPrompt(Origin{Conn: "a"}, json.RawMessage("1"))
 		sleep(w.cfg.CancelGrace - time.Second)
 		w.expect("admitted a/1", "started a/1", "admitted a/2", "admitted b/1")
 		sleep(2 * time.Second)
@@ -312,7 +312,7 @@ func TestStopAnswersEverythingAndTheNextLifeRunsNothingAgain(t *testing.T) {
 	inWorld(t, ag, nil, func(t *testing.T, w *world) {
 		w.prompt("a", "1")
 		w.prompt("b", "1")
-		w.s.Stop()
+		w.s.Stop(time.Minute)
 		w.prompt("c", "1")
 		<-w.s.Done()
 		want := []string{"admitted a/1", "started a/1", "admitted b/1", "withdrawn b/1 0", "ended a/1 cancelled"}
