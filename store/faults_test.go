@@ -424,3 +424,53 @@ func TestDeleteEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A session that is still read when the daemon ends is told so; it neither
+// takes the store with it nor sees less than there is.
+func TestWhoReadsWhileTheStoreClosesIsToldSo(t *testing.T) {
+	s := open(t, t.TempDir(), still())
+	const n = 200
+	appendTo(t, s, "s", storetest.Tool(1))
+	for i := session.Seq(2); i <= n; i++ {
+		appendTo(t, s, "s", storetest.Tool(i))
+	}
+	if err := s.moveOnce(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := s.Open("s", storetest.OpenSink())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for i := 0; ; i++ {
+				recs, err := log.Read(1, 1<<20)
+				if i == 0 {
+					read <- struct{}{}
+				}
+				switch {
+				case errors.Is(err, ErrClosed):
+					return
+				case err != nil || len(recs) == 0 || recs[len(recs)-1].Last != n:
+					t.Errorf("%d records, %v", len(recs), err)
+					return
+				}
+			}
+		})
+	}
+	for range 4 {
+		<-read
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	readers.Wait()
+	if _, err := s.Open("s", storetest.OpenSink()); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error("closed twice:", err)
+	}
+}

@@ -188,6 +188,11 @@ func (s *Store) abandon() {
 	if s.tree != nil {
 		_ = s.tree.close()
 	}
+	s.release()
+}
+
+// release lets go of all but the tree.
+func (s *Store) release() {
 	if s.writer != nil && s.writer.file != nil {
 		s.writer.file.Close()
 	}
@@ -370,8 +375,8 @@ func (s *Store) Stats() Stats {
 }
 
 // Close writes and syncs what was appended, moves everything to bbolt and lets
-// go of the folder. Logs still open are of no more use; no Sink is called when
-// it has returned. An error says that something appended may be lost.
+// go of the folder. Logs still open are of no more use: reading what is not in
+// memory any more fails with ErrClosed. No Sink is called when it has returned. An error says that something appended may be lost.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
 	return s.closeErr
@@ -408,9 +413,8 @@ func (s *Store) close() error {
 			}
 		}
 	}
-	err = errors.Join(err, s.tree.close())
-	s.tree = nil
-	s.abandon()
+	err = errors.Join(err, s.tree.close()) // it stays, for those who still read: it tells them
+	s.release()
 	return wrapClose(err)
 }
 

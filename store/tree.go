@@ -136,8 +136,14 @@ func (t *tree) guard(f func() error) (err error) {
 	return f()
 }
 
+// view reads. It may be called while close runs and after it; the error is
+// ErrClosed then.
 func (t *tree) view(f func(*bolt.Tx) error) error {
-	return t.guard(func() error { return t.db.View(f) })
+	err := t.guard(func() error { return t.db.View(f) })
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	return err
 }
 
 func (t *tree) update(f func(*bolt.Tx) error) error {

@@ -276,7 +276,7 @@ func TestTooManyRequestsAreRefusedAndReadingGoesOn(t *testing.T) {
 	w := dial(t, o)
 	w.send(`{"id":1,"method":"m"}` + "\n" + `{"id":2,"method":"m"}` + "\n" + `{"id":null,"method":"m"}` + "\n" + `{"id":4,"method":"m"}` + "\n" + `{"method":"cancel"}` + "\n" + `{"id":5,"method":"m"}` + "\n")
 	for _, id := range []string{"4", "5"} {
-		w.want(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-33100,"message":"too many requests in flight (3)"}}`)
+		w.want(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-33100,"message":"too many requests in flight (3): wait for answers before you send more"}}`)
 	}
 	if got := told.all(); !slices.Equal(got, []string{"notify cancel "}) {
 		t.Errorf("told %q", got)

@@ -54,7 +54,13 @@ type inbound struct {
 	// line is the response. It is written by the handler's goroutine, and
 	// then sent by the same one.
 	line []byte
+
+	once sync.Once // of closing sent
 }
+
+// markSent closes the sent channel: when the response is on the queue and when
+// the peer closes, whichever comes first.
+func (in *inbound) markSent() { in.once.Do(func() { close(in.sent) }) }
 
 // requests is the table of what is in flight.
 type requests struct {
@@ -64,7 +70,7 @@ type requests struct {
 	byKey  map[string]*inbound // without those whose key is ""
 	bySeq  map[string]*inbound
 	last   uint64
-	closed bool // all sent channels are closed
+	closed bool // the sent channels of all in the table are closed
 
 	running sync.WaitGroup // one for each in the table; added to by the reader only
 }
@@ -77,7 +83,7 @@ func (t *requests) add(in *inbound) *Error {
 		return invalid("a request with this id is in flight")
 	}
 	if len(t.bySeq) >= t.max {
-		return &Error{Code: codeBusy, Message: fmt.Sprintf("too many requests in flight (%d)", t.max)}
+		return &Error{Code: codeBusy, Message: fmt.Sprintf("too many requests in flight (%d): wait for answers before you send more", t.max)}
 	}
 	if t.bySeq == nil {
 		t.byKey, t.bySeq = make(map[string]*inbound), make(map[string]*inbound)
@@ -89,7 +95,7 @@ func (t *requests) add(in *inbound) *Error {
 		t.byKey[in.key] = in
 	}
 	if t.closed {
-		close(in.sent)
+		in.markSent()
 	}
 	t.running.Add(1)
 	return nil
@@ -110,21 +116,12 @@ func (t *requests) remove(in *inbound) {
 	delete(t.byKey, in.key)
 }
 
-// markSent closes the request's sent channel unless close did.
-func (t *requests) markSent(in *inbound) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.closed {
-		close(in.sent)
-	}
-}
-
 func (t *requests) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
 	for _, in := range t.bySeq {
-		close(in.sent)
+		in.markSent()
 	}
 }
 
@@ -204,7 +201,7 @@ func short(name string) string {
 func (p *Peer) respond(in *inbound) {
 	p.requests.remove(in)
 	p.send(in.line)
-	p.requests.markSent(in)
+	in.markSent()
 	in.cancel()
 	p.queue.release()
 	p.requests.running.Done()
