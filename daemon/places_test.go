@@ -53,6 +53,9 @@ type settings struct {
 	usual   bool // the store moves events to its database as it always does; no crash
 }
 
+// process is the name of the place with real processes.
+const process = "process"
+
 // kinds of places, by name; the file for Unix adds real processes.
 var kinds = []struct {
 	name string
@@ -62,15 +65,22 @@ var kinds = []struct {
 	{"socket", func(t *testing.T, s settings) *place { return inProcess(t, s, true) }},
 }
 
-// everywhere plays body in every kind of place.
+// everywhere plays body in every kind of place, or, with a scripted agent, in
+// those that are in memory.
 func everywhere(t *testing.T, s settings, body func(t *testing.T, p *place)) {
 	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			if s.agent != nil && k.name == "process" {
-				t.Skip("only an agent in memory can do this")
-			}
-			body(t, k.make(t, s))
-		})
+		if s.agent == nil || k.name != process {
+			t.Run(k.name, func(t *testing.T) { body(t, k.make(t, s)) })
+		}
+	}
+}
+
+// outside plays body with real processes, if there is such a place here.
+func outside(t *testing.T, s settings, body func(t *testing.T, p *place)) {
+	for _, k := range kinds {
+		if k.name == process {
+			t.Run(k.name, func(t *testing.T) { body(t, k.make(t, s)) })
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func init() {
 	kinds = append(kinds, struct {
 		name string
 		make func(t *testing.T, s settings) *place
-	}{"process", processes})
+	}{process, processes})
 }
 
 // programs builds hermesd and the shim once; removePrograms takes them away.
