@@ -25,15 +25,7 @@ func still() Options { return Options{TransferAfter: time.Hour} }
 
 // crash ends the store as a kill would, after what was appended is written.
 func crash(s *Store) {
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
-	poke(s.wake)
-	<-s.writerDone
-	close(s.syncs)
-	<-s.syncerDone
-	close(s.moverStop)
-	<-s.moverDone
+	s.settle()
 	s.abandon()
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -155,6 +156,13 @@ func (s *Store) forget(l *log) {
 	if l.open == nil && len(l.tail) == 0 && l.meta == nil && l.next == nil && !l.dirty && !l.pending && s.logs[l.id] == l {
 		delete(s.logs, l.id)
 	}
+}
+
+// inMemory lists the logs in memory.
+func (s *Store) inMemory() []*log {
+	s.registry.Lock()
+	defer s.registry.Unlock()
+	return slices.Collect(maps.Values(s.logs))
 }
 
 // tell calls the Sink, if there is one.

@@ -382,7 +382,8 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-func (s *Store) close() error {
+// settle writes what was appended and ends the goroutines.
+func (s *Store) settle() {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
@@ -392,7 +393,10 @@ func (s *Store) close() error {
 	<-s.syncerDone
 	close(s.moverStop)
 	<-s.moverDone
+}
 
+func (s *Store) close() error {
+	s.settle()
 	err := s.writerErr
 	if moveErr := s.moveOnce(); moveErr != nil {
 		s.o.Log.Error().Err(moveErr).Msg("the journal could not be moved to the database; the next start does it")

@@ -193,13 +193,7 @@ func (w *writer) collect(mayTry bool) (closing, rest bool) {
 // has seen.
 func (w *writer) repeat(buf []byte) []byte {
 	s := w.s
-	s.registry.Lock()
-	logs := make([]*log, 0, len(s.logs))
-	for _, l := range s.logs {
-		logs = append(logs, l)
-	}
-	s.registry.Unlock()
-	for _, l := range logs {
+	for _, l := range s.inMemory() {
 		l.mu.Lock()
 		events, meta := l.tail[:l.written-l.stored], l.meta
 		l.mu.Unlock()
@@ -455,13 +449,7 @@ func (w *writer) report() {
 		}
 	}
 	w.failing = now
-	s.registry.Lock()
-	logs := make([]*log, 0, len(s.logs))
-	for _, l := range s.logs {
-		logs = append(logs, l)
-	}
-	s.registry.Unlock()
-	for _, l := range logs {
+	for _, l := range s.inMemory() {
 		l.calls.Lock()
 		if l.sink != nil && l.told != (now != nil) {
 			l.told = now != nil

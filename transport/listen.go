@@ -118,20 +118,11 @@ func removeStale(ctx context.Context, socket string) error {
 // [net.ErrClosed] (wrapped) once the listener is closed. When the process has no
 // descriptors left it waits for some, instead of failing.
 func (l *Listener) Accept() (*Conn, error) {
-	for pause := time.Duration(0); ; {
-		c, err := l.unix.AcceptUnix()
+	for {
+		c, err := patiently(l.unix.AcceptUnix, l.closed)
 		if err != nil {
-			if !passing(err) {
-				return nil, fmt.Errorf("accepting: %w", err)
-			}
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			select {
-			case <-time.After(pause):
-			case <-l.closed:
-			}
-			continue
+			return nil, fmt.Errorf("accepting: %w", err)
 		}
-		pause = 0
 		p, err := identify(c)
 		p.Network = "unix"
 		p.Remote = l.socket
@@ -155,6 +146,21 @@ func admit(p Principal, me int) error {
 		return nil
 	}
 	return fmt.Errorf("user %d may not connect to the hermesd of user %d", p.UID, me)
+}
+
+// patiently accepts, and waits while it fails for a reason that passes. What
+// accept says once closed is closed is returned.
+func patiently[C any](accept func() (C, error), closed <-chan struct{}) (C, error) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		c, err := accept()
+		if err == nil || !passing(err) {
+			return c, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-closed:
+		}
+	}
 }
 
 // passing tells whether accept may work again later.

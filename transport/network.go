@@ -98,20 +98,11 @@ func (l *NetworkListener) Close() error {
 // listener is closed. Nothing has been read from it: the TLS handshake is part of
 // its first Read, so the deadline for that limits it.
 func (l *NetworkListener) Accept() (*Conn, error) {
-	for pause := time.Duration(0); ; {
-		raw, err := l.ln.AcceptTCP()
+	for {
+		raw, err := patiently(l.ln.AcceptTCP, l.ctx.Done())
 		if err != nil {
-			if !passing(err) {
-				return nil, fmt.Errorf("accepting: %w", err)
-			}
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			select {
-			case <-time.After(pause):
-			case <-l.ctx.Done():
-			}
-			continue
+			return nil, fmt.Errorf("accepting: %w", err)
 		}
-		pause = 0
 		c := &networkConn{raw: raw, l: l, closed: make(chan struct{})}
 		c.stranger = &stranger{from: origin(raw.RemoteAddr()), evict: func() { c.cut(errEvicted) }}
 		if err := l.gate.enter(l.ctx, c.stranger); err != nil {
