@@ -581,9 +581,9 @@ func TestTitleCommandsAndUsageAreTold(t *testing.T) {
 
 func TestAnUpdateKeepsWhatAModelSaid(t *testing.T) {
 	for _, s := range []string{"", "plain", "日本 😀", "a\"b\\c\nd\re\tf\x00\x1f\x7f", "\u2028<&>", "bad\xffbytes\xe6\x97", "\uFFFD"} {
-		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != string([]rune(s)) {
-			t.Errorf("%q became %q, %v", s, got, err)
+		var got struct{ Content struct{ Text string } }
+		if err := json.Unmarshal(appendChunk(chunkHead("agent_message_chunk", "m"), s), &got); err != nil || got.Content.Text != string([]rune(s)) {
+			t.Errorf("%q became %q, %v", s, got.Content.Text, err)
 		}
 	}
 }
@@ -591,9 +591,9 @@ func TestAnUpdateKeepsWhatAModelSaid(t *testing.T) {
 func FuzzUpdateStrings(f *testing.F) {
 	f.Add("a\"\xff\x01")
 	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != string([]rune(s)) {
-			t.Errorf("%q became %q, %v", s, got, err)
+		var got struct{ Content struct{ Text string } }
+		if err := json.Unmarshal(appendChunk(chunkHead("agent_message_chunk", "m"), s), &got); err != nil || got.Content.Text != string([]rune(s)) {
+			t.Errorf("%q became %q, %v", s, got.Content.Text, err)
 		}
 	})
 }

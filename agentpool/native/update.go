@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/hermesd/hermesd/agentpool/native/tool"
+	"github.com/hermesd/hermesd/transport/acp"
 )
 
 // This file writes ACP v1 `update` objects.
@@ -15,7 +15,7 @@ import (
 func chunkHead(kind, messageID string) []byte {
 	b := append([]byte(`{"sessionUpdate":`), strconv.Quote(kind)...)
 	b = append(b, `,"messageId":`...)
-	b = appendString(b, messageID)
+	b = acp.AppendString(b, messageID)
 	return append(b, `,"content":{"type":"text","text":`...)
 }
 
@@ -24,51 +24,8 @@ func chunkHead(kind, messageID string) []byte {
 func appendChunk(head []byte, text string) []byte {
 	b := make([]byte, 0, len(head)+len(text)+8)
 	b = append(b, head...)
-	b = appendString(b, text)
+	b = acp.AppendString(b, text)
 	return append(b, "}}"...)
-}
-
-// appendString writes s as a JSON string; bytes that are no UTF-8 become U+FFFD.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-			b = append(b, s[start:i]...)
-			b = append(b, "\uFFFD"...)
-			i++
-			start = i
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	b = append(b, s[start:]...)
-	return append(b, '"')
 }
 
 // toolCall is a v1 tool_call or tool_call_update; without SessionUpdate it is

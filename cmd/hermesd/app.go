@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/transport/jsonrpc"
 	"github.com/hermesd/hermesd/transport/link"
 )
@@ -87,14 +88,11 @@ func (a *app) code(err error) int {
 		return exitUsage
 	case errors.Is(err, link.ErrNoDaemon):
 		return exitNoDaemon
-	case errors.Is(err, errNotFound), errors.As(err, &wire) && wire.Code == codeNotFound:
+	case errors.Is(err, errNotFound), errors.As(err, &wire) && wire.Code == session.CodeNotFound:
 		return exitNotFound
 	}
 	return exitFailed
 }
-
-// codeNotFound is ACP's "Resource not found".
-const codeNotFound = -32002
 
 // lowerFirst: cobra begins some of its sentences with a capital.
 func lowerFirst(s string) string {

@@ -30,9 +30,7 @@ func AppendUpdateFrame(dst []byte, sessionIDJSON []byte, update []byte) []byte {
 	return append(dst, frameTail...)
 }
 
-// OneLine gives JSON without raw newlines: b itself if it has none.
-func OneLine(b []byte) []byte { return oneLine(b) }
-
+// oneLine gives JSON without raw newlines: b itself if it has none.
 func oneLine(b []byte) []byte {
 	if bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 {
 		return b

@@ -376,23 +376,6 @@ func ParseAuthenticate(params json.RawMessage) (Authenticate, error) {
 	return Authenticate{MethodID: method, Meta: meta(params), Raw: params}, nil
 }
 
-// Logout is what `logout` asks: nothing.
-type Logout struct {
-	Meta json.RawMessage
-	Raw  json.RawMessage
-}
-
-// ParseLogout reads the params of `logout`; it may have none at all.
-func ParseLogout(params json.RawMessage) (Logout, error) {
-	if len(params) == 0 || isNull(params) {
-		return Logout{}, nil
-	}
-	if err := checkObject(params); err != nil {
-		return Logout{}, err
-	}
-	return Logout{Meta: meta(params), Raw: params}, nil
-}
-
 // ParseOutcome reads the result of `session/request_permission`. selected is
 // true only for a result in which the user chose optionID, exactly as the
 // protocol writes it; whether it was offered is for the caller to judge. later

@@ -252,9 +252,6 @@ func TestSetConfigOptionTakesStringsAndBooleans(t *testing.T) {
 	refused(t, err, "modeId")
 	_, err = ParseAuthenticate(json.RawMessage(`{}`))
 	refused(t, err, "methodId")
-	if _, err := ParseLogout(nil); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestPromptBlocks(t *testing.T) {
@@ -399,8 +396,6 @@ func FuzzParamsNeverPanic(f *testing.F) {
 		_, err = ParseSetConfigOption(p)
 		check(err)
 		_, err = ParseAuthenticate(p)
-		check(err)
-		_, err = ParseLogout(p)
 		check(err)
 		ParseOutcome(p)
 		FilterOptions(p, ClientCaps{})

@@ -27,7 +27,7 @@ const (
 // third is the member cache_control of the whole request: the provider puts it
 // on the last block, so it moves on without a change to what stands before.
 func (m *Model) body(req llm.Request) []byte {
-	b := make([]byte, 0, 16<<10+len(req.System)+weight(req.Messages))
+	b := make([]byte, 0, 16<<10+len(req.System)+wire.Weight(req.Messages))
 	b = append(b, `{"model":`...)
 	b = wire.AppendString(b, m.info.Name)
 	limit := m.info.MaxOutput
@@ -191,25 +191,4 @@ func attachment(b []byte, a llm.Attachment) []byte {
 		return source(b, "document", "application/pdf", a.Data)
 	}
 	return text(b, wire.Describe(a))
-}
-
-// weight is about how many bytes messages take.
-func weight(messages []llm.Message) int {
-	n := 0
-	for _, m := range messages {
-		n += 32
-		for _, p := range m.Parts {
-			n += 64 + len(p.Text) + len(p.Thought) + len(p.Signature)
-			if p.Call != nil {
-				n += 64 + len(p.Call.Args)
-			}
-			if p.Result != nil {
-				n += 64 + len(p.Result.Text)
-			}
-			if p.Attachment != nil {
-				n += len(p.Attachment.Text) + len(p.Attachment.Data)
-			}
-		}
-	}
-	return n + n/8
 }

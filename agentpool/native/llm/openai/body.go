@@ -14,7 +14,7 @@ const noOutput = "(no output)"
 // messages, each of which is written from itself alone. So the body of a
 // request begins with the body of the one before without its last "]}".
 func (m *Model) body(req llm.Request) []byte {
-	b := make([]byte, 0, 16<<10+len(req.System)+weight(req.Messages))
+	b := make([]byte, 0, 16<<10+len(req.System)+wire.Weight(req.Messages))
 	b = append(b, `{"model":`...)
 	b = wire.AppendString(b, m.info.Name)
 	b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
@@ -187,25 +187,4 @@ func image(b []byte, a llm.Attachment) []byte {
 	b = append(wire.AppendComma(b), `{"type":"image_url","image_url":{`...)
 	b = wire.AppendMember(b, "url", "data:"+strings.ToLower(a.MimeType)+";base64,"+a.Data)
 	return append(b, `}}`...)
-}
-
-// weight is about how many bytes messages take.
-func weight(messages []llm.Message) int {
-	n := 0
-	for _, m := range messages {
-		n += 32
-		for _, p := range m.Parts {
-			n += 64 + len(p.Text)
-			if p.Call != nil {
-				n += 64 + len(p.Call.Args)
-			}
-			if p.Result != nil {
-				n += 64 + len(p.Result.Text)
-			}
-			if p.Attachment != nil {
-				n += len(p.Attachment.Text) + len(p.Attachment.Data)
-			}
-		}
-	}
-	return n + n/8
 }

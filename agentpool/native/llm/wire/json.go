@@ -3,53 +3,15 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"unicode/utf8"
+
+	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/transport/acp"
 )
 
 // AppendString appends s as a JSON string: quotes, backslashes and control
 // characters are escaped and nothing else, bytes that are no UTF-8 become
 // U+FFFD. The bytes for a text are always the same.
-func AppendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-			b = append(b, s[start:i]...)
-			b = append(b, "\uFFFD"...)
-			i++
-			start = i
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	b = append(b, s[start:]...)
-	return append(b, '"')
-}
+func AppendString(b []byte, s string) []byte { return acp.AppendString(b, s) }
 
 // AppendMember appends `"name":value`, with a comma before it unless it is the
 // first of its object or array.
@@ -97,4 +59,25 @@ func appendCompact(b []byte, raw json.RawMessage) []byte {
 	buf := bytes.NewBuffer(b)
 	_ = json.Compact(buf, raw) // valid
 	return buf.Bytes()
+}
+
+// Weight is about how many bytes messages take in a request.
+func Weight(messages []llm.Message) int {
+	n := 0
+	for _, m := range messages {
+		n += 32
+		for _, p := range m.Parts {
+			n += 64 + len(p.Text) + len(p.Thought) + len(p.Signature)
+			if p.Call != nil {
+				n += 64 + len(p.Call.Args)
+			}
+			if p.Result != nil {
+				n += 64 + len(p.Result.Text)
+			}
+			if p.Attachment != nil {
+				n += len(p.Attachment.Text) + len(p.Attachment.Data)
+			}
+		}
+	}
+	return n + n/8
 }
