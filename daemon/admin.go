@@ -60,7 +60,7 @@ type connectionStatus struct {
 
 type sessionStatus struct {
 	ID        session.ID  `json:"id"`
-	State     string      `json:"state"` // idle, running, waiting (for an answer), stored (not in memory)
+	State     string      `json:"state"` // idle, running, waiting (for an answer)
 	Agent     string      `json:"agent"`
 	Cwd       string      `json:"cwd"`
 	Title     string      `json:"title,omitempty"`
@@ -125,8 +125,6 @@ func (e *editor) describe() connectionStatus {
 
 func stateOf(s session.Snapshot) string {
 	switch {
-	case !s.Live:
-		return "stored"
 	case len(s.Questions) > 0:
 		return "waiting"
 	case s.Turn != nil:

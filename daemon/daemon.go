@@ -29,7 +29,7 @@ type Limits struct {
 	Leave       time.Duration // for answers in flight when an editor closes its end
 }
 
-// DefaultLimits are those of the design.
+// DefaultLimits are those that hold when nothing is configured.
 func DefaultLimits() Limits {
 	return Limits{
 		MaxLine: 64 << 20, MaxLineNet: 16 << 20, MaxFrame: 30 << 20, SoftQueue: 1 << 20, HardQueue: 16 << 20,
@@ -51,7 +51,7 @@ type Config struct {
 	Session session.Config
 	Limits  Limits
 	Log     zerolog.Logger
-	// Agents lists the agents there are, for status.
+	// Agents lists the agents there are, for status and for errors.
 	Agents func() []AgentInfo
 	// Stop is called, on a goroutine of its own, when somebody asked the daemon
 	// to end.

@@ -61,7 +61,7 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 		_ = c.SetDeadline(time.Time{})
 		w := d.welcome(hello)
 		if !d.agents.Has(hello.Agent) {
-			w.Error = "there is no agent named " + hello.Agent + ": see `hermesd agents list`"
+			w.Error = d.noAgent(hello.Agent)
 		}
 		if _, err := c.Write(w.Line()); err != nil {
 			return nil, err

@@ -800,11 +800,11 @@ func TestHelloAndWelcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	hello.Agent = "nobody"
-	if _, _, err := acpclient.Greet(within(t), h.Pipe(), hello, acpclient.Options{}); err == nil || !strings.Contains(err.Error(), "nobody") {
+	if _, _, err := acpclient.Greet(within(t), h.Pipe(), hello, acpclient.Options{}); err == nil || !strings.Contains(err.Error(), `"nobody": choose one of `) {
 		t.Errorf("an unknown agent in the hello: %v", err)
 	}
 	err = e.Call(within(t), "session/new", map[string]any{"cwd": t.TempDir(), "mcpServers": []any{}, "_meta": map[string]any{"hermes": map[string]any{"agent": "nobody"}}}, nil)
-	if code(t, err) != -32602 {
+	if code(t, err) != -32602 || !strings.Contains(err.Error(), `"nobody": choose one of `) {
 		t.Errorf("an unknown agent in session/new: %v", err)
 	}
 }
@@ -843,7 +843,7 @@ func TestHermesMethods(t *testing.T) {
 	if s := string(raw(t, call("_hermes/sessions/show", map[string]any{"sessionId": r.id}))); !strings.Contains(s, questions[0].ID) {
 		t.Errorf("show: %s", s)
 	}
-	if err := cmd.Call(within(t), "_hermes/permissions/answer", map[string]any{"id": questions[0].ID, "optionId": "maybe"}, nil); code(t, err) != -32602 {
+	if err := cmd.Call(within(t), "_hermes/permissions/answer", map[string]any{"id": questions[0].ID, "optionId": "maybe"}, nil); code(t, err) != -32602 || !strings.Contains(err.Error(), "choose one of yes, ") {
 		t.Errorf("an option that was not offered: %v", err)
 	}
 	call("_hermes/permissions/answer", map[string]any{"id": questions[0].ID, "optionId": "yes"})
@@ -1004,4 +1004,48 @@ func readAll(t *testing.T, r io.Reader) string {
 		t.Fatalf("after %q: %v", b, err)
 	}
 	return string(b)
+}
+
+// What a client calls itself is written into every event it causes.
+func TestALongNameOfAClientIsCutBetweenCharacters(t *testing.T) {
+	h := daemontest.NewHouse(t, store.NewMemory(), &daemontest.Script{}, nil)
+	name := strings.Repeat("x", 199) + "é" + strings.Repeat("y", 100)
+	e := h.Editor(acpclient.Options{Name: name})
+	var status struct {
+		Connections []struct{ Client string }
+	}
+	if err := e.Call(within(t), "_hermes/status", nil, &status); err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Connections) != 1 || status.Connections[0].Client != name[:199] {
+		t.Errorf("%+v", status)
+	}
+}
+
+// The protocol: additional directories that a load or a resume leaves out are
+// none.
+func TestDirectoriesThatAreLeftOutAreNone(t *testing.T) {
+	h := daemontest.NewHouse(t, store.NewMemory(), &daemontest.Script{}, nil)
+	e := h.Editor(acpclient.Options{})
+	cwd := t.TempDir()
+	var made struct{ SessionID string }
+	if err := e.Call(within(t), "session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}, "additionalDirectories": []string{cwd}}, &made); err != nil {
+		t.Fatal(err)
+	}
+	dirs := func() int {
+		var s struct{ Dirs []string }
+		if err := e.Call(within(t), "_hermes/sessions/show", map[string]any{"sessionId": made.SessionID}, &s); err != nil {
+			t.Fatal(err)
+		}
+		return len(s.Dirs)
+	}
+	if dirs() != 1 {
+		t.Fatal("the new session has none")
+	}
+	if err := e.Call(within(t), "session/resume", map[string]any{"sessionId": made.SessionID, "cwd": cwd}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := dirs(); n != 0 {
+		t.Errorf("%d directories after a resume without", n)
+	}
 }

@@ -2,23 +2,18 @@ package daemon
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/transport/acp"
 	"github.com/hermesd/hermesd/transport/jsonrpc"
 )
-
-const pageSize = 50 // sessions of one session/list answer
 
 // admit takes a request in wire order. What it posts to a session here, the
 // session hears in that order; the handler it returns only waits. All that
@@ -78,52 +73,16 @@ func (e *editor) route(r *jsonrpc.Request) jsonrpc.Handler {
 	return nil
 }
 
-func done(res any, err error) jsonrpc.Handler {
-	return func(context.Context) (any, error) { return res, err }
-}
-
-// fail is the handler of a request that is refused.
-func fail(err error, id session.ID) jsonrpc.Handler { return done(nil, wire(err, id)) }
-
-// wire is err as it goes out. It is the one table of error codes.
-func wire(err error, id session.ID) error {
-	var param *acp.ParamError
-	var ours *session.Error
-	var sent *jsonrpc.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &param):
-		return &jsonrpc.Error{Code: session.CodeParams, Message: param.Error()}
-	case errors.As(err, &ours):
-		return &jsonrpc.Error{Code: ours.Code, Message: oneLine(ours.Message), Data: ours.Data}
-	case errors.As(err, &sent):
-		return sent
-	case errors.Is(err, session.ErrNotFound), errors.Is(err, errPumpDone):
-		return &jsonrpc.Error{Code: session.CodeNotFound, Message: "no session " + shown(string(id)) + " is open on this connection: load or resume one of session/list first", Data: raw(map[string]any{"sessionId": id})}
-	case errors.Is(err, session.ErrClosed):
-		return wire(errStopping, id)
-	case errors.Is(err, context.Canceled):
-		return &jsonrpc.Error{Code: session.CodeCancelled, Message: "request cancelled"}
-	}
-	return &jsonrpc.Error{Code: session.CodeInternal, Message: oneLine(err.Error())}
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// shown is an id of a peer as it may stand in a message.
-func shown(id string) string {
-	if len(id) > 80 {
-		id = id[:80] + "…"
-	}
-	return strconv.Quote(id)
-}
+// maxClientName is how many bytes of the name that a client gives itself are
+// kept: it is written into every event that the client causes.
+const maxClientName = 200
 
 func (e *editor) initialize(params json.RawMessage) (any, error) {
 	p, err := acp.ParseInitialize(params)
 	if err != nil {
 		return nil, wire(err, "")
 	}
+	p.ClientInfo.Name = cut(p.ClientInfo.Name, maxClientName)
 	e.mu.Lock()
 	again := e.init != nil
 	if !again {
@@ -248,12 +207,12 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 	a := e.attach(s)
 	w := a.expect(r)
 	kept := false
-	if (p.DirsGiven || p.ServersGiven) && e.mayChange() {
-		dirs, servers := p.Dirs, p.MCPServers
+	if e.mayChange() {
+		servers := p.MCPServers // directories that are not said are none, so the protocol
 		if !p.ServersGiven {
 			servers = meta.MCPServers
 		}
-		s.SetRoots(e.origin(r.Line, r.ID), dirs, servers, func(k bool) { kept = k })
+		s.SetRoots(e.origin(r.Line, r.ID), p.Dirs, servers, func(k bool) { kept = k })
 	}
 	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
 		a.at(snap, c, func(ctx context.Context, snap session.Snapshot) error {
@@ -330,7 +289,7 @@ func (e *editor) newSession(r *jsonrpc.Request) jsonrpc.Handler {
 			meta.Agent = e.d.agents.Default()
 		}
 		if !e.d.agents.Has(meta.Agent) {
-			return nil, wire(&session.Error{Code: session.CodeParams, Message: "_meta.hermes.agent: there is no agent named " + shown(meta.Agent)}, "")
+			return nil, wire(&session.Error{Code: session.CodeParams, Message: "_meta.hermes.agent: " + e.d.noAgent(meta.Agent)}, "")
 		}
 		s, err := e.d.reg.create(ctx, meta, e.origin(r.Line, r.ID))
 		if err != nil {
@@ -460,66 +419,4 @@ func (e *editor) delete(r *jsonrpc.Request) jsonrpc.Handler {
 		}
 		return acp.EmptyResult(), nil
 	}
-}
-
-func (e *editor) list(r *jsonrpc.Request) jsonrpc.Handler {
-	p, err := acp.ParseList(r.Params)
-	if err != nil {
-		return fail(err, "")
-	}
-	return func(context.Context) (any, error) {
-		after, err := parseCursor(p.Cursor)
-		if err != nil {
-			return nil, wire(err, "")
-		}
-		var entries []acp.SessionEntry
-		next := ""
-		for _, m := range e.d.store.List() {
-			if e.hello.Agent != "" && m.Agent != e.hello.Agent || p.Cwd != "" && !acp.SamePath(runtime.GOOS, m.Cwd, p.Cwd) || !after.before(m) {
-				continue
-			}
-			if len(entries) == pageSize {
-				next = cursorOf(entries[pageSize-1])
-				break
-			}
-			entries = append(entries, acp.SessionEntry{ID: string(m.ID), Cwd: m.Cwd, Dirs: m.Dirs, Title: m.Title, Updated: m.Updated, Meta: sessionMeta(m, false, nil)})
-		}
-		return acp.ListResult(entries, next), nil
-	}
-}
-
-// place is a position in the list of sessions, newest first.
-type place struct {
-	updated int64 // Unix nanoseconds; 0 is the beginning
-	id      session.ID
-}
-
-// before says whether m comes after the place in the list.
-func (p place) before(m session.Meta) bool {
-	t := m.Updated.UnixNano()
-	return p.updated == 0 || t < p.updated || t == p.updated && m.ID < p.id
-}
-
-func cursorOf(last acp.SessionEntry) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "1 %d %s", last.Updated.UnixNano(), last.ID))
-}
-
-func parseCursor(c string) (p place, err error) {
-	if c == "" {
-		return p, nil
-	}
-	bad := &acp.ParamError{Path: "cursor", Message: "not one that session/list gave: start again without"}
-	b, err := base64.RawURLEncoding.DecodeString(c)
-	if err != nil {
-		return p, bad
-	}
-	f := strings.Fields(string(b))
-	if len(f) != 3 || f[0] != "1" {
-		return p, bad
-	}
-	n, err := strconv.ParseInt(f[1], 10, 64)
-	if err != nil || n == 0 {
-		return p, bad
-	}
-	return place{n, session.ID(f[2])}, nil
 }

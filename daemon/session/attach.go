@@ -20,7 +20,6 @@ type Snapshot struct {
 	Turn      *Running // nil when idle
 	Queue     []Queued
 	Editors   int // attached connections, this one included
-	Live      bool
 }
 
 // Attach adds an editor to those who may answer and be asked. ready gets the
@@ -118,7 +117,7 @@ func (s *Session) snapshot() Snapshot {
 		Calls:     st.Calls.Open(),
 		Commands:  st.Commands, Info: st.Info,
 		Queue:   append([]Queued(nil), st.Queue...),
-		Editors: len(s.editors), Live: true,
+		Editors: len(s.editors),
 	}
 	if st.Turn != nil {
 		t := *st.Turn

@@ -95,3 +95,18 @@ func (b *inbox) close(ifEmpty bool) (left []message, ok bool) {
 	left, b.q = b.q, nil
 	return left, true
 }
+
+// Touch keeps a session in memory as if something had happened. It says false
+// when the session takes nothing any more (see Leaving); after true, what is
+// posted soon is not refused because the session was idle.
+func (s *Session) Touch() bool {
+	return s.inbox.post(message{act: s.moved})
+}
+
+// Leaving says whether the session takes nothing any more: it has left memory
+// or is about to.
+func (s *Session) Leaving() bool {
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	return s.inbox.closed
+}

@@ -1,8 +1,9 @@
 package session
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -224,61 +225,17 @@ func (s *Session) Decide(o Origin, question Seq, option string, done func(error)
 				return
 			}
 		}
-		done(&Error{Code: CodeParams, Message: "this option was not offered"})
+		offered := make([]string, len(q.options))
+		for i, opt := range q.options {
+			offered[i] = opt.ID
+		}
+		done(&Error{Code: CodeParams, Message: fmt.Sprintf("the option %q was not offered: choose one of %s", option, strings.Join(offered, ", "))})
 	}, done)
 }
 
-// host is the session as one opening of its agent sees it.
-type host struct{ s *Session }
-
-func (h *host) Update(ctx context.Context, update []byte) error {
-	return h.say(ctx, KindUpdate, update)
-}
-func (h *host) Record(ctx context.Context, data []byte) error {
-	return h.say(ctx, KindAgentRecord, data)
-}
-
-func (h *host) say(ctx context.Context, k Kind, data []byte) error {
-	if err := h.s.credit.take(ctx, int64(len(data))); err != nil {
-		return err
-	}
-	if !h.s.inbox.post(message{host: h, kind: k, data: data}) {
-		h.s.credit.release(int64(len(data)))
-		return ErrClosed
-	}
-	return nil
-}
-
-func (h *host) Barrier(ctx context.Context) error {
-	done := make(chan error, 1)
-	h.s.post(func() { h.s.whenDurable(func() { done <- nil }) }, func(err error) { done <- err })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (h *host) Ask(ctx context.Context, ask Question) (Answer, error) {
-	s := h.s
-	q := &question{options: ask.Options, reply: make(chan Answer, 1),
-		shown: make(map[string]bool), abstained: make(map[string]bool), later: make(map[string]bool)}
-	s.post(func() { s.ask(h, ask, q) }, func(error) { q.reply <- Answer{Outcome: Interrupted} })
-	select {
-	case a := <-q.reply:
-		return a, nil
-	case <-ctx.Done():
-	}
-	s.post(func() {
-		if !q.answered {
-			s.closeQuestion(q, QuestionAnswered{Outcome: Cancelled})
-		}
-	}, func(error) {
-		select {
-		case q.reply <- Answer{Outcome: Interrupted}:
-		default:
-		}
-	})
-	return <-q.reply, nil
+// IsOpen says whether a question may still be answered. It may be asked from
+// any goroutine.
+func (s *Session) IsOpen(question Seq) bool {
+	_, open := s.openSet.Load(question)
+	return open
 }

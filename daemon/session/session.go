@@ -32,7 +32,7 @@ type Config struct {
 	Evict func(*Session)
 }
 
-// DefaultConfig are the limits of the design.
+// DefaultConfig are the rules that hold when nothing is configured.
 func DefaultConfig() Config {
 	return Config{
 		QuestionTimeout: 60 * time.Second,

@@ -210,3 +210,21 @@ func (t *tail) headNow() Seq {
 	defer t.mu.Unlock()
 	return t.head
 }
+
+// WaitPast waits for an event after seq and returns the last published one.
+func (s *Session) WaitPast(ctx context.Context, seq Seq) (Seq, error) {
+	for {
+		_, head, wake, err := s.tail.after(seq)
+		if head > seq {
+			return head, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
