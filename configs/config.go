@@ -75,7 +75,7 @@ type Agent struct {
 	// Of native agents only.
 	Provider     string `toml:"provider"`      // one of Providers
 	Model        string `toml:"model"`         // "" is the provider's default
-	BaseURL      string `toml:"base_url"`      // an OpenAI-compatible server
+	BaseURL      string `toml:"base_url"`      // of a server; with "auto" an OpenAI-compatible one
 	ApprovalMode string `toml:"approval_mode"` // one of ApprovalModes
 
 	// Of external agents only.
@@ -101,7 +101,9 @@ const (
 func LogLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
 
 // Providers lists the allowed values of an agent's provider.
-func Providers() []string { return []string{"auto", "anthropic", "openai", "offline"} }
+func Providers() []string {
+	return []string{"auto", "anthropic", "openai", "openrouter", "nous", "ollama", "offline"}
+}
 
 // ApprovalModes lists the allowed values of an agent's approval_mode, most
 // careful first.

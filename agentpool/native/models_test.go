@@ -271,7 +271,7 @@ func TestAFailureNamesProviderStatusAndAdviceAndOnlyCredentialsAreAuth(t *testin
 			code  int
 			want  string
 		}{
-			"refused key": {fakellm.Reply{Status: 401, Type: "authentication_error", Message: "invalid key"}, session.CodeAuthRequired, "(401): invalid key. The key was refused. Run `hermesd login"},
+			"refused key": {fakellm.Reply{Status: 401, Type: "authentication_error", Message: "invalid key"}, session.CodeAuthRequired, "(401): invalid key. The key was refused. "},
 			"too many":    {fakellm.Reply{Status: 429, Type: "rate_limit_error", Message: "slow down", RetryAfter: "3600"}, session.CodeInternal, "(429): slow down. Too many requests"},
 			"bad request": {fakellm.Reply{Status: 400, Type: "invalid_request_error", Message: "no"}, session.CodeInternal, "(400): no. The request was not accepted"},
 			"cut":         {fakellm.Reply{Texts: []string{"half"}, Cut: true}, session.CodeInternal, "cut in the middle"},
@@ -301,7 +301,7 @@ func TestAFailureNamesProviderStatusAndAdviceAndOnlyCredentialsAreAuth(t *testin
 	} {
 		_, _, err := Open(context.Background(), session.Spec{Meta: session.Meta{ID: "s", Cwd: t.TempDir()}, Fresh: true}, newHost(t), cfg)
 		var e *session.Error
-		if !errors.As(err, &e) || e.Code != session.CodeAuthRequired || !strings.Contains(e.Message, cfg.Provider) || !strings.Contains(e.Message, "hermesd login") {
+		if !errors.As(err, &e) || e.Code != session.CodeAuthRequired || !strings.Contains(e.Message, cfg.Provider) || !strings.Contains(e.Message, credentials.Variable(cfg.Provider)) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/hermesd/hermesd/agentpool"
 	"github.com/hermesd/hermesd/agentpool/native"
+	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
+	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/configs"
 	"github.com/hermesd/hermesd/daemon"
 	"github.com/hermesd/hermesd/daemon/session"
@@ -52,10 +54,11 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
-	agents, err := newAgents(o, log)
+	agents, closeModels, err := newAgents(o, log)
 	if err != nil {
 		return err
 	}
+	defer closeModels()
 	stopped := make(chan struct{}, 1)
 	d := daemon.New(daemonConfig(o, log, agents, func() {
 		select {
@@ -122,10 +125,11 @@ func runStdio(ctx context.Context, o serveOptions) (err error) {
 	if o.Agent != "" {
 		o.Config.DefaultAgent = o.Agent
 	}
-	agents, err := newAgents(o, log)
+	agents, closeModels, err := newAgents(o, log)
 	if err != nil {
 		return err
 	}
+	defer closeModels()
 	d := daemon.New(daemonConfig(o, log, agents, func() { conn.Close() }), st, agents)
 
 	var g run.Group
@@ -162,8 +166,14 @@ func openStore(o serveOptions, log zerolog.Logger) (*store.Store, error) {
 	return store.Open(filepath.Join(o.Places.State, "sessions"), store.Options{Log: log.With().Str("part", "store").Logger()})
 }
 
-// newAgents makes the pool of the configured agents.
-func newAgents(o serveOptions, log zerolog.Logger) (*agentpool.Pool, error) {
+// newAgents makes the pool of the configured agents. The sessions of an agent
+// share a catalog of models; closeModels ends them, after the sessions.
+func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeModels func(), err error) {
+	// Keys come from the environment the daemon was started with, or from a file.
+	keys := credentials.Source{
+		Env:  os.Getenv,
+		File: &credentials.File{Path: filepath.Join(filepath.Dir(o.Places.Config), credentials.FileName)},
+	}
 	c := agentpool.Config{Default: o.Config.DefaultAgent, Agents: make(map[string]agentpool.AgentConfig)}
 	for name, a := range o.Config.Agents {
 		if a.Type != configs.Native {
@@ -172,13 +182,25 @@ func newAgents(o serveOptions, log zerolog.Logger) (*agentpool.Pool, error) {
 		}
 		c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeNative, Native: native.Config{
 			Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, ApprovalMode: a.ApprovalMode,
-			Version: o.Version, Protected: []string{o.Places.Config, o.Places.State},
+			Credentials: keys, Local: true,
+			Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
 		}}
 	}
 	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Places.Config, err)
+		return nil, nil, fmt.Errorf("%s: %w", o.Places.Config, err)
 	}
-	return agentpool.New(c, log.With().Str("part", "agents").Logger()), nil
+	var catalogs []*catalog.Catalog
+	for name, a := range c.Agents {
+		a.Native.Catalog = catalog.New(a.Native.CatalogConfig())
+		catalogs = append(catalogs, a.Native.Catalog)
+		c.Agents[name] = a
+	}
+	closeModels = func() {
+		for _, c := range catalogs {
+			c.Close()
+		}
+	}
+	return agentpool.New(c, log.With().Str("part", "agents").Logger()), closeModels, nil
 }
 
 // daemonConfig says in the daemon's words what the file says.

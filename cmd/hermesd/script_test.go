@@ -80,7 +80,7 @@ func call(ts *testscript.TestScript, args []string) (stdout, stderr string, code
 	}
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "LANG", "HERMESD_HOME", "GORACE", "TMPDIR", "GOMAXPROCS"} {
+	for _, name := range []string{"PATH", "HOME", "LANG", "HERMESD_HOME", "OLLAMA_HOST", "GORACE", "TMPDIR", "GOMAXPROCS"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}

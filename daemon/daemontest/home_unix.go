@@ -48,9 +48,11 @@ func NewHome(bin, config string) (*Home, error) {
 	if err := h.Configure(config); err != nil {
 		return nil, err
 	}
+	// No key of a model's provider, and nobody where a local model would be: the
+	// agent has its offline model.
 	h.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(tmp, "user"), "LANG=C.UTF-8",
-		"HERMESD_HOME=" + h.Dir, "GORACE=log_path=" + filepath.Join(tmp, "race"),
+		"HERMESD_HOME=" + h.Dir, "OLLAMA_HOST=127.0.0.1:1", "GORACE=log_path=" + filepath.Join(tmp, "race"),
 	}
 	for _, name := range []string{"GOMAXPROCS", "GOCOVERDIR", "TMPDIR"} {
 		if v, ok := os.LookupEnv(name); ok {

@@ -321,12 +321,12 @@ func (c *Catalog) Default(ctx context.Context) (string, error) {
 	if len(all) == 0 {
 		switch {
 		case err != nil:
-			return "", &llm.Error{Provider: cmp.Or(c.cfg.Provider, "auto"), Message: err.Error(), Advice: "Put the file in order, or log in again.", AuthNeeded: true}
+			return "", &llm.Error{Provider: cmp.Or(c.cfg.Provider, "auto"), Message: err.Error(), Advice: "Put the file in order.", AuthNeeded: true}
 		case !auto:
 			return "", missing(c.cfg.Provider)
 		case name != "":
 			return "", &llm.Error{Provider: "auto", AuthNeeded: true, Message: fmt.Sprintf("there are no credentials for a provider of the model %s", name),
-				Advice: "Run `hermesd login`, or take model out of the configuration for the offline model."}
+				Advice: "Set the provider's key, as ANTHROPIC_API_KEY, in the environment the daemon is started from, or take model out of the configuration for the offline model."}
 		}
 		return Offline, nil
 	}
@@ -531,7 +531,7 @@ func (m model) Stream(ctx context.Context, req llm.Request, yield func(llm.Event
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		case known && allowed && err != nil:
-			return "", &llm.Error{Provider: name, AuthNeeded: true, Message: err.Error(), Advice: "Put the file in order, or log in again."}
+			return "", &llm.Error{Provider: name, AuthNeeded: true, Message: err.Error(), Advice: "Put the file in order."}
 		case known && allowed && name == "ollama":
 			return "", &llm.Error{Provider: name, Message: "no Ollama answers on this machine", Advice: "Start it with `ollama serve`, or choose another model."}
 		case known && allowed:

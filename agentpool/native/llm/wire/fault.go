@@ -226,11 +226,10 @@ func (e Endpoint) line(text string) string {
 
 // Login says how a provider is given a key.
 func Login(provider string) string {
-	text := "Run `hermesd login " + provider + "`"
 	if v := credentials.Variable(provider); v != "" {
-		text += ", or set " + v + " and restart the daemon"
+		return "Set " + v + " in the environment the daemon is started from, and start it again: `hermesd stop` ends it."
 	}
-	return text + "."
+	return "Put a key for it into " + credentials.FileName + ", beside the configuration."
 }
 
 // retryAfter reads how long the server wants to be left alone.
