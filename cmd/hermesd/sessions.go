@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -177,8 +178,14 @@ func (a *app) printSession(s sessionDetails) error {
 	return nil
 }
 
+// deletedSession is one as `sessions delete --json` lists it.
+type deletedSession struct {
+	ID string `json:"id"`
+}
+
 func (a *app) sessionsDelete() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "delete SESSION…",
 		Short: "Delete sessions and their history for good",
 		Args:  cobra.MinimumNArgs(1),
@@ -193,14 +200,26 @@ func (a *app) sessionsDelete() *cobra.Command {
 					}
 					found = append(found, s)
 				}
-				for _, s := range found {
-					if err := c.Delete(ctx, s.ID); err != nil {
-						return fmt.Errorf("deleting %s: %w", s.ID, err)
+				deleted := []deletedSession{}
+				err := func() error {
+					for _, s := range found {
+						if err := c.Delete(ctx, s.ID); err != nil {
+							return fmt.Errorf("deleting %s: %w", s.ID, err)
+						}
+						deleted = append(deleted, deletedSession{s.ID})
+						if !asJSON {
+							fmt.Fprintf(a.out, "%s is deleted\n", s.ID)
+						}
 					}
-					fmt.Fprintf(a.out, "%s is deleted\n", s.ID)
+					return nil
+				}()
+				if asJSON { // also when one failed: the others are gone
+					err = errors.Join(err, a.printJSON(deleted))
 				}
-				return nil
+				return err
 			})
 		},
 	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
 }

@@ -148,8 +148,14 @@ func decodeAll[T any](raw []json.RawMessage) ([]T, error) {
 	return all, nil
 }
 
+// stopped is what `stop --json` prints.
+type stopped struct {
+	PID int `json:"pid"` // of the daemon that has ended
+}
+
 func (a *app) stopCommand() *cobra.Command {
 	var timeout time.Duration
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "End the daemon: running turns are ended, sessions are kept",
@@ -171,6 +177,9 @@ kept; the next editor, or hermesd chat, starts a new daemon.`,
 				}
 				ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("process %d is still there after %v; see its log in %s", s.PID, timeout, places.Log))
 				defer cancel()
+				spin := newSpinner(a.err, isTerminal(a.err))
+				defer spin.stop()
+				spin.start("hermesd ends")
 				// A daemon that is gone before its answer has been read has stopped.
 				if err := c.Call(ctx, "_hermes/stop", nil, nil); err != nil && !errors.Is(err, acpclient.ErrClosed) {
 					return err
@@ -186,11 +195,16 @@ kept; the next editor, or hermesd chat, starts a new daemon.`,
 				if err := lock.Close(); err != nil {
 					return err
 				}
+				spin.stop()
+				if asJSON {
+					return a.printJSON(stopped{PID: s.PID})
+				}
 				_, err = fmt.Fprintf(a.out, "hermesd (process %d) has stopped\n", s.PID)
 				return err
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for its end")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
