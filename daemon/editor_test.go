@@ -36,7 +36,13 @@ type room struct {
 
 func newRoom(t *testing.T, agent *daemontest.Script, adjust func(*daemon.Config)) *room {
 	t.Helper()
-	r := &room{House: daemontest.NewHouse(t, store.NewMemory(), agent, adjust), t: t, cwd: t.TempDir()}
+	return newRoomOn(t, store.NewMemory(), agent, adjust)
+}
+
+// newRoomOn makes a room with a store of the test's.
+func newRoomOn(t *testing.T, st session.Store, agent *daemontest.Script, adjust func(*daemon.Config)) *room {
+	t.Helper()
+	r := &room{House: daemontest.NewHouse(t, st, agent, adjust), t: t, cwd: t.TempDir()}
 	r.a = r.Editor(acpclient.Options{Name: "a"})
 	s, err := r.a.NewSession(within(t), r.cwd)
 	if err != nil {
