@@ -177,7 +177,8 @@ func (c *chat) join(ctx context.Context, client *acpclient.Client, o chatOptions
 		return err
 	}
 	c.session = found.ID
-	_, err = client.Load(ctx, found.ID, filepath.Clean(found.Cwd))
+	found.Cwd = filepath.Clean(found.Cwd)
+	_, err = client.Join(ctx, found) // as it is: a terminal that looks in takes no roots away
 	return err
 }
 

@@ -95,6 +95,21 @@ func (c *Client) Load(ctx context.Context, id, cwd string) (Session, error) {
 	return s, err
 }
 
+// Join is Load of a listed session that leaves its roots as they are: its own
+// directories are sent back, and of MCP servers nothing is said, which hermesd
+// takes for "keep them".
+func (c *Client) Join(ctx context.Context, listed SessionInfo) (Session, error) {
+	var o acp.Builder
+	o.String("sessionId", listed.ID).String("cwd", listed.Cwd)
+	if len(listed.Dirs) > 0 {
+		o.Strings("additionalDirectories", listed.Dirs)
+	}
+	s := Session{}
+	err := c.Call(ctx, "session/load", o.JSON(), &s)
+	s.ID = listed.ID
+	return s, err
+}
+
 // Resume attaches to a session without its history.
 func (c *Client) Resume(ctx context.Context, id, cwd string) (Session, error) {
 	s := Session{}
