@@ -60,7 +60,8 @@ func c53(r *run) {
 	}
 	daemons := func() (pids []int) {
 		for _, p := range r.home.Processes() {
-			if strings.Contains(p.Command, "hermesd serve") || strings.HasSuffix(p.Command, "hermesd") {
+			// The shim's helper that detaches a daemon names it in its arguments.
+			if program, _, _ := strings.Cut(p.Command, " "); filepath.Base(program) == "hermesd" {
 				pids = append(pids, p.PID)
 			}
 		}

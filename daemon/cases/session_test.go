@@ -26,7 +26,7 @@ func c06(r *run) {
 	r.play(3)
 	r.wantStop(a.only(2), "end_turn")
 
-	turns := scale(3000, 1000, 300)
+	turns := scale(3000, 1000, 200)
 	var repeat struct{ Steps []json.RawMessage }
 	must(r.T, json.Unmarshal(r.take(), &repeat))
 	r.repeat(turns, repeat.Steps)

@@ -4,6 +4,7 @@ package cases
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -460,7 +461,7 @@ func c49(r *run) {
 func c52(r *run) {
 	r.play(3)
 	a, b, s := r.ed("A"), r.ed("B"), r.vars["$S"]
-	chunks := scale(20000, 6000, 2000)
+	chunks := scale(20000, 6000, 1000)
 	r.play(1) // B pauses
 	pid := r.daemon.Cmd.Process.Pid
 	before := memory(pid)
@@ -487,6 +488,7 @@ func c52(r *run) {
 		r.Errorf("the daemon grew by %d MiB", most>>20)
 	}
 	// B goes on reading: it is caught up without a hole.
+	a.Lean(false)
 	r.play(1)
 	b.await(hasUpdate("agent_message_chunk", fmt.Sprintf("%d....", chunks)), 2*time.Minute)
 	text := b.said(s)
@@ -498,14 +500,19 @@ func c52(r *run) {
 		at += 16384
 	}
 	// The variant: A itself does not read, and goes on later.
-	a.Lean(false)
 	a.Pause(true)
-	id := a.ask("session/prompt", prompt(s, "stream 2000 16384"))
-	b.await(func(f daemontest.Frame) bool {
-		return f.Method == "session/update" && bytes.Contains(f.Params, []byte(`2000....`))
-	}, patience)
+	fewer := chunks / 4
+	mark := len(b.Frames())
+	id := a.ask("session/prompt", prompt(s, fmt.Sprintf("stream %d 16384", fewer)))
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Minute)
+	defer cancel()
+	if _, _, err := b.Await(ctx, mark, func(f daemontest.Frame) bool {
+		return f.Method == "session/update" && bytes.Contains(f.Params, fmt.Appendf(nil, "%d....", fewer))
+	}); err != nil {
+		r.Fatalf("B did not get what A does not read: %v", err)
+	}
 	a.Pause(false)
-	r.wantStop(a.await(responseTo(id), patience), "end_turn")
+	r.wantStop(a.await(responseTo(id), 2*time.Minute), "end_turn")
 	r.skip(1, "played here")
 }
 
