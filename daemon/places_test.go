@@ -212,7 +212,7 @@ func (c *counter) is() int {
 // inProcess makes a place inside the test's process.
 func inProcess(t *testing.T, s settings, socket bool) *place {
 	t.Helper()
-	p := &place{t: t, cwd: t.TempDir(), chunks: 3000, bound: 16 << 20, memory: func(*acpclient.Client) int64 { return heap() }}
+	p := &place{t: t, cwd: t.TempDir(), chunks: 1500, bound: 8 << 20, memory: func(*acpclient.Client) int64 { return heap() }}
 	agent := s.agent
 	if agent == nil {
 		agent = reader(new(counter))
