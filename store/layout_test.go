@@ -159,7 +159,6 @@ func drawnPayload(t *testing.T, lines map[string]string, name string, b []byte) 
 		}
 		switch {
 		case strings.HasPrefix(thing, "if 1 "):
-			word = strings.Fields(thing)[2]
 			fallthrough
 		case word == "text":
 			values = append(values, string(in.bytes()))

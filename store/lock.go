@@ -30,7 +30,8 @@ func takeLock(name string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("%w by %s (%s): stop that one first, or use another folder", ErrLocked, holder, name)
 	}
-	if err := f.Truncate(0); err == nil {
+	err = f.Truncate(0)
+	if err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {

@@ -98,19 +98,17 @@ func (l *NetworkListener) Close() error {
 // listener is closed. Nothing has been read from it: the TLS handshake is part of
 // its first Read, so the deadline for that limits it.
 func (l *NetworkListener) Accept() (*Conn, error) {
-	for {
-		raw, err := patiently(l.ln.AcceptTCP, l.ctx.Done())
-		if err != nil {
-			return nil, fmt.Errorf("accepting: %w", err)
-		}
-		c := &networkConn{raw: raw, l: l, closed: make(chan struct{})}
-		c.stranger = &stranger{from: origin(raw.RemoteAddr()), evict: func() { c.cut(errEvicted) }}
-		if err := l.gate.enter(l.ctx, c.stranger); err != nil {
-			raw.Close()
-			return nil, fmt.Errorf("accepting: %w", net.ErrClosed)
-		}
-		return &Conn{Conn: c, Principal: Principal{UID: -1, Network: l.address.Network, Remote: raw.RemoteAddr().String()}}, nil
+	raw, err := patiently(l.ln.AcceptTCP, l.ctx.Done())
+	if err != nil {
+		return nil, fmt.Errorf("accepting: %w", err)
 	}
+	c := &networkConn{raw: raw, l: l, closed: make(chan struct{})}
+	c.stranger = &stranger{from: origin(raw.RemoteAddr()), evict: func() { c.cut(errEvicted) }}
+	if err := l.gate.enter(l.ctx, c.stranger); err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("accepting: %w", net.ErrClosed)
+	}
+	return &Conn{Conn: c, Principal: Principal{UID: -1, Network: l.address.Network, Remote: raw.RemoteAddr().String()}}, nil
 }
 
 var (

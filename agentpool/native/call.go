@@ -26,7 +26,6 @@ type call struct {
 	action *tool.Action // nil: it cannot run, because of err
 	err    error
 	shown  []byte // the content an editor shows, encoded
-	ended  bool
 	start  time.Time
 }
 

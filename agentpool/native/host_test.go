@@ -156,7 +156,6 @@ type world struct {
 	dir   string
 	agent *Agent
 	cfg   Config
-	turns int
 }
 
 func newWorld(t *testing.T, cfg Config) *world {

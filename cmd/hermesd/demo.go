@@ -224,7 +224,7 @@ func (d *demo) findShim(ctx context.Context) (string, error) {
 	d.shim = filepath.Join(d.dir, exe)
 	build := exec.CommandContext(ctx, "go", "build", "-o", d.shim, "github.com/hermesd/hermesd/cmd/hermes-acp-shim")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "finding " + name, fmt.Errorf("it is neither beside %s nor on PATH, and cannot be built here (go build: %w)\n%s\ninstall both programs with: go install ./cmd/...",
+		return "finding " + name, fmt.Errorf("it is neither beside %s nor on PATH, and cannot be built here (go build: %w)\n%s\ninstall both programs (go install ./cmd/...)",
 			d.self, err, bytes.TrimSpace(out))
 	}
 	return name + " is not installed, so it was built with go build", nil

@@ -1044,8 +1044,7 @@ func (e *editor) said(session string) string {
 // call is the life of one tool call as an editor saw it.
 type call struct {
 	id       string
-	created  int // how often tool_call came
-	updated  bool
+	created  int      // how often tool_call came
 	statuses []string // each change
 	title    string
 	kind     string

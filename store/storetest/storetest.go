@@ -615,7 +615,7 @@ func testDelete(t *testing.T, f *fixture) {
 	log.Close()
 	kept.Close()
 	f.reopen()
-	log, sink = f.openLog("s")
+	log, _ = f.openLog("s")
 	log.Append(nil, Mixed(501, 10), false)
 	log.Close()
 	if err := f.store.Delete(context.Background(), "s"); err != nil {
