@@ -16,7 +16,8 @@ func Build(ctx context.Context, dir string, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}, flags...)
+	// Without -trimpath: what `go test` has compiled is used again.
+	args := append([]string{"build", "-o", dir + string(filepath.Separator)}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/hermesd", "./cmd/hermes-acp-shim")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
