@@ -26,7 +26,7 @@ import (
 
 // patience is how long a step waits for what it waits for. It is no promise of
 // the product: those are asserted where a case makes them.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // scale is how much of something large a case plays: all of it where
 // HERMESD_CASES=full asks for that, else enough to see the same, and less under
