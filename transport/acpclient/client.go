@@ -292,7 +292,10 @@ func (c *Client) admit(r *jsonrpc.Request) jsonrpc.Handler {
 			} else {
 				done.Raw, _ = json.Marshal(result)
 			}
-			c.append(done)
+			c.wait.Go(func() { // when it is on its way: what is sent after that comes after it
+				<-r.Sent()
+				c.append(done)
+			})
 		}
 		return result, err
 	}
