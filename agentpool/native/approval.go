@@ -34,16 +34,31 @@ func judge(m mode, n tool.Need, granted bool) verdict {
 	return ask
 }
 
-// grant is what "always" remembers: one class and exactly one file or command,
-// in one session.
+// grant is what "always" remembers: one class and exactly one file, command or
+// name, in one session.
 type grant struct {
-	Kind string `json:"kind"` // read, edit or run
-	What string `json:"what"` // resolved path, or the command
+	Kind string `json:"kind"` // read, fetch, edit, run or call
+	What string `json:"what"` // resolved path, the command, host or tool
 }
 
-func grantOf(n tool.Need) grant {
-	kind := map[tool.Class]string{tool.Reading: "read", tool.Editing: "edit", tool.Running: "run"}[n.Class]
-	return grant{Kind: kind, What: n.Grant}
+// grantsOf returns all that must have been granted for a call of this need.
+func grantsOf(n tool.Need) []grant {
+	kind := map[tool.Class]string{tool.Reading: "read", tool.Fetching: "fetch", tool.Editing: "edit", tool.Running: "run", tool.Calling: "call"}[n.Class]
+	var all []grant
+	for _, what := range n.Grants {
+		all = append(all, grant{Kind: kind, What: what})
+	}
+	return all
+}
+
+// granted tells whether all that a call needs has been granted.
+func granted(grants map[grant]bool, n tool.Need) bool {
+	for _, g := range grantsOf(n) {
+		if !grants[g] {
+			return false
+		}
+	}
+	return len(n.Grants) > 0
 }
 
 // Ids of the options of a question.
@@ -57,8 +72,8 @@ const (
 // good.
 func options(n tool.Need) []session.Option {
 	all := []session.Option{{ID: allowOnce, Name: "Allow once", Kind: "allow_once"}}
-	if n.Sensitive == "" {
-		all = append(all, session.Option{ID: allowAlways, Name: "Always allow " + n.Scope, Kind: "allow_always", Meta: encode(hermesMeta(map[string]any{"grant": grantOf(n), "scope": "session"}))})
+	if n.Sensitive == "" && len(n.Grants) > 0 {
+		all = append(all, session.Option{ID: allowAlways, Name: "Always allow " + n.Scope, Kind: "allow_always", Meta: encode(hermesMeta(map[string]any{"grants": grantsOf(n), "scope": "session"}))})
 	}
 	return append(all, session.Option{ID: rejectOnce, Name: "Reject", Kind: "reject_once"})
 }

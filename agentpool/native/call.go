@@ -147,7 +147,7 @@ func (t *turn) runCall(ctx context.Context, c *call) (tool.Result, error) {
 	if err := t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Status: "in_progress"})); err != nil {
 		return tool.Result{}, err
 	}
-	if n := c.action.Need.Class; n == tool.Editing || n == tool.Running {
+	if c.action.Need.Class.Changes() {
 		// What was decided and is about to happen is on the disk before it does.
 		if err := t.host.Barrier(ctx); err != nil {
 			return tool.Result{}, fmt.Errorf("not done, because the session's log cannot be written: %w", err)
@@ -165,8 +165,7 @@ func (t *turn) runCall(ctx context.Context, c *call) (tool.Result, error) {
 // words for the model and the user.
 func (t *turn) permit(ctx context.Context, c *call) error {
 	need := c.action.Need
-	g := grantOf(need)
-	switch judge(t.currentMode(), need, t.grants[g]) {
+	switch judge(t.currentMode(), need, granted(t.grants, need)) {
 	case allow:
 		return nil
 	case refuse:
@@ -186,9 +185,11 @@ func (t *turn) permit(ctx context.Context, c *call) error {
 		return errors.New(denial(answer))
 	}
 	if answer.Option.ID == allowAlways && need.Sensitive == "" {
-		t.grants[g] = true
-		if err := t.host.Record(ctx, encode(record{Grant: &g, Session: t.id})); err != nil {
-			return err
+		for _, g := range grantsOf(need) {
+			t.grants[g] = true
+			if err := t.host.Record(ctx, encode(record{Grant: &g, Session: t.id})); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

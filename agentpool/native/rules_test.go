@@ -45,7 +45,7 @@ func TestApprovalMatrix(t *testing.T) {
 
 func TestOptionsNameTheirScopeAndHaveStableIDs(t *testing.T) {
 	var ids []string
-	for _, o := range options(tool.Need{Class: tool.Running, Scope: "exactly this command in this session", Grant: "ls"}) {
+	for _, o := range options(tool.Need{Class: tool.Running, Scope: "exactly this command in this session", Grants: []string{"ls"}}) {
 		ids = append(ids, o.ID+"="+o.Kind)
 		if o.Kind == "allow_always" && !strings.Contains(o.Name, "this session") {
 			t.Error(o.Name)

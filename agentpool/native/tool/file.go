@@ -138,7 +138,7 @@ func (c change) need(e *Env) Need {
 		Class:     Editing,
 		Outside:   c.out,
 		Sensitive: e.sensitive(c.place),
-		Grant:     c.real,
+		Grants:    []string{c.real},
 		Scope:     "edits of " + c.label + " in this session",
 	}
 }

@@ -174,7 +174,7 @@ func TestReadsOutsideNeedPermissionAndThoseInsideDoNot(t *testing.T) {
 			t.Errorf("inside: %+v, %v", a, err)
 		}
 		a, err = plan(t, tl.tool, e, tl.args(out))
-		if err != nil || a.Need.Class != Reading || !a.Need.Outside || a.Need.Grant != out {
+		if err != nil || a.Need.Class != Reading || !a.Need.Outside || a.Need.Grants[0] != out {
 			t.Errorf("outside: %+v, %v", a, err)
 		}
 	}

@@ -75,7 +75,7 @@ func (Terminal) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, 
 			Class:     Running,
 			Sensitive: e.touches(in.Command),
 			Forbidden: forbidden(in.Command),
-			Grant:     in.Command,
+			Grants:    []string{in.Command},
 			Scope:     "exactly this command in this session",
 		},
 		Run: func(ctx context.Context, show func([]Content)) (Result, error) {

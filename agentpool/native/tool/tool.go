@@ -67,14 +67,18 @@ type Action struct {
 	Run func(ctx context.Context, show func([]Content)) (Result, error)
 }
 
-// Class says what a call does to the world.
+// Class says what a call does to the world. The rules of approval know nothing
+// else of a tool: a new tool chooses the class that says most of what it may do.
 type Class uint8
 
 const (
-	Free    Class = iota // nothing, or reads inside the session's folders
-	Reading              // reads outside of them
-	Editing              // changes a file
-	Running              // runs a command
+	Free      Class = iota // nothing, or reads inside the session's folders
+	Reading                // reads outside of them, or through somebody who says that he only reads
+	Fetching               // gets something from the network
+	Editing                // changes, moves or removes files
+	Running                // runs a command
+	Calling                // has somebody else do something of which only the name is known, as an MCP server
+	Switching              // asks the user to end plan mode
 )
 
 // Need is the permission a call needs.
@@ -82,16 +86,27 @@ type Need struct {
 	Class   Class
 	Outside bool // it concerns a path outside the session's folders
 	// Sensitive is the path or reason for which it is asked in every mode; ""
-	// if there is none.
+	// if there is none. Such a call is never granted beforehand.
 	Sensitive string
 	// Forbidden is the reason for which it is refused in every mode, unasked.
 	Forbidden string
-	// Grant names exactly what an "always" would cover: a resolved path or a
-	// command.
-	Grant string
+	// Grants names exactly what an "always" would cover, one word for each thing
+	// that must have been granted before such a call is not asked any more:
+	// resolved paths (of Editing all that are changed, both ends of a move too), the command,
+	// a host, the name of a tool. Empty: there is no "always".
+	Grants []string
 	// Scope says the same to the user, as the end of "Always allow …".
 	Scope string
+	// Lasting says that an "always" is kept for the workspace, also for later
+	// sessions, until it is revoked; else it ends with the session.
+	Lasting bool
+	// Command is what there is to know of a command; nil unless one is run.
+	Command *Command
 }
+
+// Changes tells whether a call of this class may change something: what plan
+// mode refuses, and what waits until the log is on the disk.
+func (c Class) Changes() bool { return c == Editing || c == Running || c == Calling }
 
 // Location is a place in a file.
 type Location struct {
