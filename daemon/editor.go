@@ -199,6 +199,8 @@ func (e *editor) CanReadFiles() bool { return e.caps().FSRead && e.sharesFiles()
 
 func (e *editor) CanWriteFiles() bool { return e.caps().FSWrite && e.sharesFiles() }
 
+func (e *editor) CanElicit() bool { return e.caps().ElicitationForm && e.mayChange() }
+
 func (e *editor) CanDecide() bool { return e.mayChange() }
 
 func (e *editor) Call(ctx context.Context, id, method string, params any) (json.RawMessage, error) {

@@ -59,6 +59,9 @@ type Config struct {
 	OutputLimit int           // bytes of output of a command that are kept, default 32 KiB
 	MaxCalls    int           // model calls in one turn, default 500
 
+	// Panicked is told of a panic in a tool, whose call then fails; nil: nobody.
+	Panicked func(tool string, value any, stack []byte)
+
 	// The parts, for tests; nil means what the rest of Config says.
 	LLM   llm.Model
 	Tools *tool.Registry

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
@@ -63,7 +64,11 @@ func (t *turn) runCalls(ctx context.Context, wanted []llm.ToolCall) (llm.Message
 		if ferr != nil && fault == nil {
 			fault = ferr
 		}
-		results.Parts = append(results.Parts, llm.Part{Result: &llm.ToolResult{CallID: c.ID, Name: c.Name, Text: text, Failed: err != nil || r.Failed}})
+		result := &llm.ToolResult{CallID: c.ID, Name: c.Name, Text: text, Failed: err != nil || r.Failed}
+		for _, i := range r.Images {
+			result.Images = append(result.Images, llm.Attachment{Kind: "image", MimeType: i.MimeType, Data: i.Data})
+		}
+		results.Parts = append(results.Parts, llm.Part{Result: result})
 	}
 	if ctx.Err() != nil {
 		return results, ctx.Err()
@@ -77,9 +82,24 @@ func (t *turn) plan(ctx context.Context, c *call) {
 		c.err = fmt.Errorf("there is no tool %q", c.Name)
 		return
 	}
-	c.action, c.err = c.tool.Plan(ctx, &t.env, c.Args)
-	if c.err != nil {
-		c.action = nil
+	c.action, c.err = nil, nil
+	defer t.caught(c, &c.err)
+	action, err := c.tool.Plan(ctx, &t.env, c.Args)
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.action = action
+}
+
+// caught, deferred, turns a panic of a tool into an error of its call: one
+// mistake of ours must not end the sessions of all, and the call gets its end.
+func (t *turn) caught(c *call, err *error) {
+	if x := recover(); x != nil {
+		if t.cfg.Panicked != nil {
+			t.cfg.Panicked(c.Name, x, debug.Stack())
+		}
+		*err = fmt.Errorf("hermesd made a mistake in the tool %s; what it had done until then is not known", c.Name)
 	}
 }
 
@@ -113,6 +133,9 @@ func (t *turn) described(c *call) toolCall {
 	}
 	if c.action != nil {
 		u.Title, u.Locations, u.Content = c.action.Title, c.action.Locations, c.action.Content
+		if c.action.Kind != "" {
+			u.Kind = c.action.Kind
+		}
 		c.shown = encode(c.action.Content)
 	}
 	return u
@@ -137,12 +160,18 @@ func rawInput(args json.RawMessage) json.RawMessage {
 }
 
 // runCall takes one call through permission, barrier and action.
-func (t *turn) runCall(ctx context.Context, c *call) (tool.Result, error) {
+func (t *turn) runCall(ctx context.Context, c *call) (r tool.Result, err error) {
+	defer t.caught(c, &err)
 	if c.err != nil {
 		return tool.Result{}, c.err
 	}
 	if err := t.permit(ctx, c); err != nil {
 		return tool.Result{}, err
+	}
+	if c.action.Inquiry != nil {
+		if err := t.inquire(ctx, c); err != nil {
+			return tool.Result{}, err
+		}
 	}
 	if err := t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Status: "in_progress"})); err != nil {
 		return tool.Result{}, err
@@ -203,6 +232,7 @@ func (t *turn) finish(ctx context.Context, c *call, r tool.Result, err error) (s
 		ID:            c.ID,
 		Status:        "completed",
 		Content:       r.Content,
+		Locations:     r.Locations,
 		RawOutput:     r.Raw,
 		Meta:          hermesMeta(map[string]any{"durationMs": time.Since(c.start).Milliseconds()}),
 	}

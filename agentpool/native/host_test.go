@@ -20,8 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeHost struct {
 	t      *testing.T
 	answer func(context.Context, session.Question) (session.Answer, error)
-	files  map[string]string // what an editor has; nil: no editor
-	werr   error             // of WriteTextFile
+	fill   func(context.Context, session.Form) (session.Filled, error) // nil: no editor with forms
+	files  map[string]string                                           // what an editor has; nil: no editor
+	werr   error                                                       // of WriteTextFile
 
 	mu     sync.Mutex
 	log    []session.Record
@@ -95,6 +96,14 @@ func (h *fakeHost) Ask(ctx context.Context, q session.Question) (session.Answer,
 		return session.Answer{Outcome: session.NobodyThere}, nil
 	}
 	return h.answer(ctx, q)
+}
+
+func (h *fakeHost) Elicit(ctx context.Context, f session.Form) (session.Filled, error) {
+	h.order("elicit")
+	if h.fill == nil {
+		return session.Filled{}, session.ErrNoEditor
+	}
+	return h.fill(ctx, f)
 }
 
 func (h *fakeHost) ReadTextFile(_ context.Context, path string) (string, error) {

@@ -5,6 +5,7 @@ import "fmt"
 // attached is one connection, as the session's goroutine knows it.
 type attached struct {
 	editor Editor
+	left   map[string]func() // called when it leaves, by id of the request that stands before it
 }
 
 // Snapshot is what a session is at one point of its published log: what an
@@ -50,6 +51,9 @@ func (s *Session) attach(e Editor, ready func(Snapshot, *Cursor), fail func(erro
 		fail(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d editors are attached to this session already: close one of them, or raise limits.connections", s.cfg.MaxEditors)})
 		return
 	}
+	if old != nil {
+		now.left = old.left // the connection is the same
+	}
 	s.editors[conn] = now // a close that is under way detaches old, not this one
 	for _, q := range s.asked {
 		delete(q.abstained, conn) // it is asked again
@@ -66,8 +70,12 @@ func (s *Session) Detach(conn string) {
 }
 
 func (s *Session) detach(conn string) {
-	if s.editors[conn] == nil {
+	e := s.editors[conn]
+	if e == nil {
 		return
+	}
+	for _, left := range e.left {
+		left()
 	}
 	delete(s.editors, conn)
 	s.moved()

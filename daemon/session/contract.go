@@ -136,6 +136,9 @@ type Host interface {
 	// Ask puts a question to whoever is attached and returns its outcome. It
 	// returns after the outcome is durable. A cancelled ctx closes the question.
 	Ask(ctx context.Context, q Question) (Answer, error)
+	// Elicit puts a form before the editor that prompted. ErrNoEditor if that
+	// one knows no forms or is not there: a question can be put to the others.
+	Elicit(ctx context.Context, f Form) (Filled, error)
 	// ReadTextFile asks the editor that prompted, for its unsaved text.
 	// ErrNoEditor if it cannot or is not there; then the disk is the truth.
 	ReadTextFile(ctx context.Context, path string) (string, error)
@@ -178,6 +181,8 @@ type Editor interface {
 	// CanReadFiles and CanWriteFiles say what it offered at initialize.
 	CanReadFiles() bool
 	CanWriteFiles() bool
+	// CanElicit says whether it shows forms.
+	CanElicit() bool
 	// CanDecide says whether it may do more than look. Who only looks is not
 	// asked, does not count as attached for any decision, and takes nobody's place.
 	CanDecide() bool

@@ -10,7 +10,7 @@ var (
 	ErrNotFound = errors.New("no such session")
 	ErrInUse    = errors.New("session is already open")
 	ErrClosed   = errors.New("session has left memory")
-	ErrNoEditor = errors.New("no editor serves this file")
+	ErrNoEditor = errors.New("no editor serves this")
 )
 
 // JSON-RPC and ACP error codes (agentclientprotocol.com, "Error codes").

@@ -240,6 +240,7 @@ func (e fakeEditor) Conn() string       { return string(e) }
 func (e fakeEditor) CanDecide() bool    { return !strings.HasPrefix(string(e), "observer") }
 func (e fakeEditor) CanAnswer() bool    { return e.CanDecide() && e != "mute" }
 func (e fakeEditor) CanReadFiles() bool { return false }
+func (e fakeEditor) CanElicit() bool    { return false }
 func (e fakeEditor) CanWriteFiles() bool {
 	return false
 }

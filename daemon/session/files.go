@@ -54,16 +54,28 @@ const fileTime = 15 * time.Second
 // id for a request to it that names session and turn and is never used again,
 // also not by a later life of the daemon.
 func (h *host) prompter(ctx context.Context, able func(Editor) bool) (Editor, string, error) {
+	return h.prompterUntil(ctx, able, nil)
+}
+
+// prompterUntil is prompter; the session's goroutine calls left once if the
+// editor leaves, until forget is told the id.
+func (h *host) prompterUntil(ctx context.Context, able func(Editor) bool, left func()) (Editor, string, error) {
 	type found struct {
-		e    Editor
-		turn Seq
+		e  Editor
+		id string
 	}
 	got := make(chan found, 1)
 	h.s.post(func() {
 		var f found
-		if t := h.s.turn; t != nil && h.s.host == h {
+		if t := h.s.turn; t != nil && h.s.host == h && ctx.Err() == nil {
 			if a := h.s.editors[t.origin.Conn]; a != nil && able(a.editor) {
-				f = found{a.editor, t.prompt}
+				f = found{a.editor, fmt.Sprintf("%s:%d:%s", h.s.id, t.prompt, rand.Text())}
+				if left != nil {
+					if a.left == nil {
+						a.left = make(map[string]func())
+					}
+					a.left[f.id] = left
+				}
 			}
 		}
 		got <- f
@@ -73,10 +85,19 @@ func (h *host) prompter(ctx context.Context, able func(Editor) bool) (Editor, st
 		if f.e == nil {
 			return nil, "", ErrNoEditor
 		}
-		return f.e, fmt.Sprintf("%s:%d:%s", h.s.id, f.turn, rand.Text()), nil
+		return f.e, f.id, nil
 	case <-ctx.Done():
 		return nil, "", ctx.Err()
 	}
+}
+
+// forget takes back the left of prompterUntil.
+func (h *host) forget(conn, id string) {
+	h.s.post(func() {
+		if a := h.s.editors[conn]; a != nil {
+			delete(a.left, id)
+		}
+	}, nil)
 }
 
 // Replay gives the published log from its beginning.

@@ -58,9 +58,13 @@ type Tool interface {
 // Action is a call that is ready to run.
 type Action struct {
 	Title     string // one line, says what is done
+	Kind      string // where it differs from the tool's
 	Locations []Location
 	Content   []Content // shown before it runs: the diff, the command
 	Need      Need
+	// Inquiry is what the user is asked before Run, and Run looks at the answer
+	// that was put into it; nil: nothing.
+	Inquiry *Inquiry
 	// Run does it. show replaces what the editor sees of the call while it
 	// runs; it may be called from Run's goroutine only. An error means that the
 	// call failed; a cancelled ctx ends it soon.
@@ -114,10 +118,17 @@ type Location struct {
 	Line int    `json:"line,omitempty"` // from 1
 }
 
-// Content is what an editor shows of a call: a text or a diff.
+// Content is what an editor shows of a call: a text, a diff or a picture.
 type Content struct {
-	Text string
-	Diff *Diff
+	Text  string
+	Diff  *Diff
+	Image *Image
+}
+
+// Image is a picture.
+type Image struct {
+	MimeType string `json:"mimeType"`
+	Data     string `json:"data"` // base64
 }
 
 // Diff is a change of one file.
@@ -136,6 +147,16 @@ func (c Content) MarshalJSON() ([]byte, error) {
 			Old  *string `json:"oldText"`
 			New  string  `json:"newText"`
 		}{"diff", c.Diff.Path, c.Diff.Old, c.Diff.New})
+	}
+	if c.Image != nil {
+		type image struct {
+			Type string `json:"type"`
+			Image
+		}
+		return encode(struct {
+			Type    string `json:"type"`
+			Content image  `json:"content"`
+		}{"content", image{"image", *c.Image}})
 	}
 	type text struct {
 		Type string `json:"type"`
@@ -165,6 +186,10 @@ type Result struct {
 	Raw     any       // rawOutput, encoded as JSON; nil for none
 	Failed  bool      // it ran, and what it ran did not succeed
 	Plan    []PlanEntry
+	// Images are for the model, if it sees.
+	Images []Image
+	// Locations are the places that were found; nil leaves those of the plan.
+	Locations []Location
 }
 
 // PlanEntry is one step of the agent's plan, in ACP words.
@@ -207,7 +232,7 @@ func NewRegistry(tools ...Tool) *Registry { return &Registry{tools: tools} }
 
 // Standard returns the tools every session has.
 func Standard() *Registry {
-	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Todo{})
+	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Todo{}, Clarify{})
 }
 
 // All returns the tools; the slice must not be written to.
