@@ -144,7 +144,9 @@ func TestAToolThatPanicsFailsItsCallOnly(t *testing.T) {
 func TestAQuestionThatCannotBePutFailsItsCall(t *testing.T) {
 	s := &script{messages: [][]llm.Event{{calling("clarify", `{"question":"Why?"}`)}}}
 	w := newWorld(t, Config{LLM: s})
-	w.fill = func(context.Context, session.Form) (session.Filled, error) { return session.Filled{}, errors.New("broken") }
+	w.fill = func(context.Context, session.Form) (session.Filled, error) {
+		return session.Filled{}, errors.New("broken")
+	}
 	w.prompt("go")
 	if got := s.requests[1].Messages[2].Parts[0].Result; !got.Failed || !strings.Contains(got.Text, "could not be put: broken") {
 		t.Errorf("%+v", got)
