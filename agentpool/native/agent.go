@@ -56,7 +56,9 @@ type Config struct {
 	Version     string        // of hermesd, for /version
 	Protected   []string      // hermesd's own configuration and state: asked about in every mode
 	TimeLimit   time.Duration // of a command, default 120 s
+	MaxTime     time.Duration // a command can ask for, default 1 h
 	OutputLimit int           // bytes of output of a command that are kept, default 32 KiB
+	MaxJobs     int           // commands of a session in the background, default 16
 	MaxCalls    int           // model calls in one turn, default 500
 
 	// Panicked is told of a panic in a tool, whose call then fails; nil: nobody.
@@ -155,9 +157,11 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 			Protected:   cfg.Protected,
 			Environ:     credentials.Strip(os.Environ()),
 			TimeLimit:   cfg.TimeLimit,
+			MaxTime:     cfg.MaxTime,
 			OutputLimit: cfg.OutputLimit,
 		},
 	}
+	a.env.Jobs = tool.NewJobs(cfg.MaxJobs, a.jobEnded)
 	if a.tools == nil {
 		a.tools = tool.Standard()
 	}
@@ -260,6 +264,7 @@ func (a *Agent) Close() error {
 	a.closed = true
 	a.mu.Unlock()
 	a.cancel()
+	a.env.Jobs.Close() // its goroutines may add to the work
 	a.work.Wait()
 	a.done()
 	return nil

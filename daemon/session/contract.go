@@ -98,6 +98,11 @@ type Agent interface {
 	Close() error
 }
 
+// Busy is what an Agent may also be: one that can have something running though
+// no turn does, as a command in the background. While it has, its session does
+// not leave memory. The method must return at once.
+type Busy interface{ Busy() bool }
+
 // Turn is what an agent is asked.
 type Turn struct {
 	// Seq names the turn: the Seq of its PromptAdmitted. Ids an agent makes

@@ -337,6 +337,9 @@ func (s *Session) rest() {
 
 // busy says whether the session has anything to stay in memory for.
 func (s *Session) busy() bool {
+	if b, ok := s.agent.(Busy); ok && b.Busy() {
+		return true
+	}
 	return len(s.editors) > 0 || s.turn != nil || len(s.decided.Queue) > 0 || s.waitsForAgent() ||
 		len(s.asked) > 0 || len(s.pending) > 0 || len(s.unpub) > 0 || len(s.waiting) > 0 || !s.born
 }

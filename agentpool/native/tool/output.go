@@ -75,6 +75,29 @@ func (t *tail) text(over bool) (s string, cut bool) {
 	return s[from:], true
 }
 
+// since returns what has come after the first from bytes, as much of its end as
+// is kept, in the same form as text; lost is how many bytes before that are
+// not in it, upTo where the next call goes on.
+func (t *tail) since(from int64, over bool) (s string, lost, upTo int64) {
+	t.mu.Lock()
+	first := t.total - int64(len(t.buf))
+	start := max(from, first)
+	raw := string(t.buf[start-first:])
+	t.mu.Unlock()
+	lost = start - from
+	if !over {
+		raw = raw[:len(raw)-partial(raw)]
+	}
+	upTo = start + int64(len(raw))
+	if cut := len(raw) - t.limit; cut > 0 {
+		for cut < len(raw) && !utf8.RuneStart(raw[cut]) {
+			cut++
+		}
+		raw, lost = raw[cut:], lost+int64(cut)
+	}
+	return toValid(raw), lost, upTo
+}
+
 // toValid puts U+FFFD in place of each byte that is no character.
 // (strings.ToValidUTF8 would put one in place of a run of them.)
 func toValid(s string) string {

@@ -33,15 +33,17 @@ func (Terminal) Kind() string        { return "execute" }
 func (Terminal) Schema() json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{` +
 		`"command":{"type":"string"},` +
-		`"timeout":{"type":"number","exclusiveMinimum":0,"description":"seconds after which it is ended"}},` +
+		`"timeout":{"type":"number","exclusiveMinimum":0,"description":"seconds after which it is ended"},` +
+		`"background":{"type":"boolean","description":"let it run on and give its id; without a timeout it has no time limit"}},` +
 		`"required":["command"],"additionalProperties":false}`)
 }
 
 // Plan implements Tool.
 func (Terminal) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, error) {
 	var in struct {
-		Command string  `json:"command"`
-		Timeout float64 `json:"timeout"`
+		Command    string  `json:"command"`
+		Timeout    float64 `json:"timeout"`
+		Background bool    `json:"background"`
 	}
 	if err := decode(args, &in); err != nil {
 		return nil, err
@@ -67,8 +69,18 @@ func (Terminal) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, 
 			limit = time.Duration(in.Timeout * float64(time.Second))
 		}
 	}
+	title := "Run " + code(in.Command, 100)
+	if in.Background {
+		if e.Jobs == nil {
+			return nil, errors.New("commands in the background are not available here")
+		}
+		title += " in the background"
+		if in.Timeout == 0 {
+			limit = 0
+		}
+	}
 	return &Action{
-		Title:     "Run " + code(in.Command, 100),
+		Title:     title,
 		Locations: []Location{{Path: e.Cwd}},
 		Content:   []Content{{Text: Fence("sh", toValid(in.Command))}},
 		Need: Need{
@@ -79,6 +91,9 @@ func (Terminal) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, 
 			Scope:     "exactly this command in this session",
 		},
 		Run: func(ctx context.Context, show func([]Content)) (Result, error) {
+			if in.Background {
+				return e.runInBackground(ctx, in.Command, limit)
+			}
 			return e.runCommand(ctx, in.Command, limit, show)
 		},
 	}, nil
@@ -124,40 +139,10 @@ func (e *Env) environ() []string {
 // group is left then is ended too, so nothing runs on and nothing that holds
 // the output open makes it wait.
 func (e *Env) runCommand(ctx context.Context, command string, limit time.Duration, show func([]Content)) (Result, error) {
-	if err := checkDir(e.Cwd); err != nil {
+	p, err := e.start(command, false)
+	if err != nil {
 		return Result{}, err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return Result{}, fmt.Errorf("starting the command: %w", err)
-	}
-	cmd := shellCommand(command)
-	cmd.Dir, cmd.Env = e.Cwd, e.environ()
-	cmd.Stdout, cmd.Stderr = w, w
-	group, err := startGroup(cmd)
-	w.Close()
-	if err != nil {
-		r.Close()
-		return Result{}, fmt.Errorf("starting the command: %w", err)
-	}
-	defer group.close()
-
-	out := newTail(orDefault(e.OutputLimit, defaultOutputLimit))
-	drained := make(chan struct{})
-	go func() { // ends when the pipe does or is closed below
-		defer close(drained)
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := r.Read(buf)
-			out.Write(buf[:n])
-			if err != nil {
-				return
-			}
-		}
-	}()
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }() // ends with the process, which is killed below
-
 	grace := orDefault(e.Grace, defaultGrace)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -168,50 +153,34 @@ func (e *Env) runCommand(ctx context.Context, command string, limit time.Duratio
 	var wait time.Duration
 	done := ctx.Done()
 	why := ""
-	var exit error
 	for running := true; running; {
 		stop := ""
 		select {
-		case exit = <-exited:
+		case <-p.exited:
 			running = false
 		case <-done:
 			stop = "cancelled"
 		case <-timer.C:
 			stop = "timeout"
 		case <-killer:
-			group.kill()
+			p.group.kill()
 		case <-tick.C:
-			if wait -= showEvery; wait > 0 || out.written() == shown {
+			if wait -= showEvery; wait > 0 || p.out.written() == shown {
 				break
 			}
-			shown = out.written()
-			text, cut := out.text(false)
+			shown = p.out.written()
+			text, cut := p.out.text(false)
 			show([]Content{{Text: console(text, cut)}})
 			wait = time.Duration(len(text)) * time.Second / showRate
 		}
 		if stop != "" && why == "" {
 			why, done = stop, nil
-			group.terminate()
+			p.group.terminate()
 			killer = time.After(grace)
 		}
 	}
-	// The command is over; what it left behind ends now.
-	if group.terminate() {
-		select {
-		case <-drained:
-		case <-time.After(grace):
-		}
-	}
-	group.kill()
-	select {
-	case <-drained:
-	case <-time.After(200 * time.Millisecond):
-		// Somebody who left the group still holds the pipe.
-	}
-	r.Close()
-	<-drained
-
-	return commandResult(ctx, out, exit, why, limit)
+	p.finish(grace) // what it left behind ends now
+	return commandResult(ctx, p.out, p.exit, why, limit)
 }
 
 // commandResult tells how a command ended.

@@ -216,6 +216,7 @@ type Env struct {
 	// Protected are files and folders that are asked about in every mode, as
 	// hermesd's own configuration; absolute.
 	Protected []string
+	Jobs      *Jobs // nil: there are none
 	// Command settings; zero values mean the defaults.
 	Environ     []string      // environment of commands; nil: this process's, without HERMESD_*
 	TimeLimit   time.Duration // of a command that asks for none; default 120 s
@@ -232,7 +233,7 @@ func NewRegistry(tools ...Tool) *Registry { return &Registry{tools: tools} }
 
 // Standard returns the tools every session has.
 func Standard() *Registry {
-	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Todo{}, Clarify{})
+	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Process{}, Todo{}, Clarify{})
 }
 
 // All returns the tools; the slice must not be written to.
