@@ -22,6 +22,7 @@ const module = "github.com/hermesd/hermesd"
 var floors = map[string]int{
 	"transport/jsonrpc": 0,
 	"transport/link":    0,
+	"transport/manager": 0,
 
 	"transport":          1,
 	"transport/acp":      1,

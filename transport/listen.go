@@ -19,7 +19,7 @@ import (
 type Listener struct {
 	unix    *net.UnixListener
 	socket  string
-	file    fs.FileInfo // of the socket as it was made
+	file    fs.FileInfo // of the socket as it was made; nil if it is not ours to remove
 	uid     int
 	refused func(Principal, error)
 	owned   *Lock // taken by Listen itself; nil if it is the caller's
@@ -36,6 +36,11 @@ type ListenConfig struct {
 	// Lock is the lock of Places as Hold returned it. If it is nil, Listen takes
 	// it and the listener gives it up when it is closed.
 	Lock *Lock
+
+	// Inherited is a listener that a service manager made and handed over. It is
+	// served as it is: the socket's name is neither made nor removed. The Listener
+	// owns it, also when Listen fails. May be nil.
+	Inherited *net.UnixListener
 
 	// Refused is told about peers that were turned away, for the log. It is
 	// called by Accept. May be nil.
@@ -55,6 +60,13 @@ func Listen(ctx context.Context, c ListenConfig) (_ *Listener, err error) {
 		refused: c.Refused,
 		closed:  make(chan struct{}),
 	}
+	if c.Inherited != nil {
+		defer func() {
+			if err != nil {
+				c.Inherited.Close()
+			}
+		}()
+	}
 	if c.Lock == nil {
 		if l.owned, err = Hold(ctx, c.Places); err != nil {
 			return nil, err
@@ -66,6 +78,10 @@ func Listen(ctx context.Context, c ListenConfig) (_ *Listener, err error) {
 		}()
 	} else if c.Lock.places.Lock != c.Places.Lock {
 		return nil, fmt.Errorf("listening on %s: the lock %s is another socket's", l.socket, c.Lock.places.Lock)
+	}
+	if c.Inherited != nil {
+		l.unix = c.Inherited
+		return l, nil
 	}
 	if err := removeStale(ctx, l.socket); err != nil {
 		return nil, err
@@ -103,7 +119,7 @@ func removeStale(ctx context.Context, socket string) error {
 	conn, err := link.Dial(ctx, socket)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("%w: somebody accepts connections on %s without holding its lock; end that process first", ErrRunning, socket)
+		return attended(socket)
 	}
 	if !errors.Is(err, link.ErrNoDaemon) {
 		return err
@@ -182,7 +198,7 @@ func (l *Listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
 		// First the name, then the listener: who finds the name is accepted.
-		if now, err := os.Lstat(l.socket); err == nil && os.SameFile(now, l.file) && now.ModTime().Equal(l.file.ModTime()) {
+		if now, err := os.Lstat(l.socket); l.file != nil && err == nil && os.SameFile(now, l.file) && now.ModTime().Equal(l.file.ModTime()) {
 			l.err = os.Remove(l.socket)
 		}
 		l.err = errors.Join(l.err, l.unix.Close())
