@@ -25,9 +25,12 @@ type Config struct {
 	Listen []Listen `toml:"listen"`
 }
 
-// Log says how much the daemon writes to its log.
+// Log says how much the daemon writes to its log, and where.
 type Log struct {
-	Level string `toml:"level"` // one of LogLevels
+	Level   string `toml:"level"`    // one of LogLevels
+	File    string `toml:"file"`     // whole path; "" is stderr
+	MaxSize Size   `toml:"max_size"` // of File; then it is put aside and a new one begun. Counted in whole MiB
+	Keep    int    `toml:"keep"`     // files put aside that are kept
 }
 
 // Permissions says what happens to a question nobody has answered yet.
@@ -123,7 +126,7 @@ func Sample() []byte { return append([]byte(nil), sample...) }
 func Default() Config {
 	return Config{
 		DefaultAgent: "hermes",
-		Log:          Log{Level: "info"},
+		Log:          Log{Level: "info", MaxSize: 10 * MiB, Keep: 5},
 		Permissions:  Permissions{Timeout: 60 * second, Detached: "wait"},
 		Sessions:     Sessions{Idle: 15 * minute},
 		Limits: Limits{

@@ -153,7 +153,13 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"unknown table, once": {"[telemetry]\na = 1\nb = 2\n",
 			"c.toml:1: telemetry: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen"},
 		"unknown dotted key": {"log.colour = true",
-			"c.toml:1: log.colour: unknown key; known here: level"},
+			"c.toml:1: log.colour: unknown key; known here: level, file, max_size, keep"},
+		"relative log file": {"[log]\nfile = \"hermesd.log\"\n",
+			`c.toml:2: log.file: "hermesd.log" is a relative path; give the whole path`},
+		"small log file": {"[log]\nmax_size = \"1KiB\"\n",
+			"c.toml:2: log.max_size: 1KiB is not allowed; choose 1MiB to 10GiB"},
+		"no old log files": {"[log]\nkeep = 0\n",
+			"c.toml:2: log.keep: 0 is not allowed; choose 1 to 1000"},
 		"several mistakes, in order of lines": {"x = 1\ny = 2\n[log]\nlevel = \"loud\"\n",
 			"c.toml:1: x: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen\n" +
 				"c.toml:2: y: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen\n" +

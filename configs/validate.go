@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -30,6 +31,15 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		bad(toml.Key{"default_agent"}, "there is no agent %q; the agents are: %s", c.DefaultAgent, strings.Join(c.AgentNames(), ", "))
 	}
 	oneOf(c.Log.Level, LogLevels(), "log", "level")
+	if c.Log.File != "" && !filepath.IsAbs(c.Log.File) {
+		bad(toml.Key{"log", "file"}, "%q is a relative path; give the whole path", c.Log.File)
+	}
+	if c.Log.MaxSize < 1*MiB || c.Log.MaxSize > 10*GiB {
+		bad(toml.Key{"log", "max_size"}, "%s is not allowed; choose 1MiB to 10GiB", c.Log.MaxSize)
+	}
+	if c.Log.Keep < 1 || c.Log.Keep > 1000 {
+		bad(toml.Key{"log", "keep"}, "%d is not allowed; choose 1 to 1000", c.Log.Keep)
+	}
 	oneOf(c.Permissions.Detached, DetachedChoices(), "permissions", "detached")
 
 	for _, l := range []struct {

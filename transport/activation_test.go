@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -133,6 +134,46 @@ func TestAManagedDaemonTakesOverWhenTheOtherEnds(t *testing.T) {
 	// A socket without a lock behind it is not waited for: that may be for ever.
 	managed(t, p)
 	if _, err := HoldWhenFree(t.Context(), p, func(error) { t.Error("it waits") }); !errors.Is(err, ErrRunning) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhoWaitsForADaemonThatCannotStartIsToldWhy(t *testing.T) {
+	p := tempPlaces(t)
+	ln := managed(t, p)
+	var shims []net.Conn
+	for range 3 {
+		c, err := link.Dial(t.Context(), p.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(link.Hello{Link: link.Number, ID: link.NewID()}.Line()); err != nil {
+			t.Fatal(err)
+		}
+		shims = append(shims, c)
+	}
+	plain, err := link.Dial(t.Context(), p.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if _, err := plain.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	Refuse(ln, "v", errors.New("config.toml:2: x: unknown key"))
+	for _, c := range shims {
+		line, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, ok, err := link.ParseWelcome(line)
+		if !ok || err != nil || w.Error != "hermesd did not start: config.toml:2: x: unknown key" {
+			t.Errorf("got %q, %v", line, err)
+		}
+	}
+	// What the manager listens with is a copy; nobody is left in its backlog.
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

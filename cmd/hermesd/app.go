@@ -24,6 +24,10 @@ const (
 	exitUsage    = 2
 	exitNoDaemon = 3
 	exitNotFound = 4
+
+	// exitMisconfigured is that of a service which should not be started again
+	// before its configuration is corrected: EX_CONFIG of sysexits.h.
+	exitMisconfigured = 78
 )
 
 // Errors that decide the exit code. Their text comes from what wraps them.
@@ -41,6 +45,15 @@ type coded struct {
 
 func (c *coded) Error() string   { return c.err.Error() }
 func (c *coded) Unwrap() []error { return []error{c.kind, c.err} }
+
+// exit is an error that ends the process with a code of its own.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string { return e.err.Error() }
+func (e *exit) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error {
 	return &coded{errUsage, fmt.Errorf(format, args...)}
@@ -71,9 +84,9 @@ func (a *app) run(args []string) int {
 	case err == nil || errors.Is(err, errSaid):
 	case code == exitUsage:
 		fmt.Fprintf(a.err, "hermesd: %s\nSee: %s --help\n", lowerFirst(err.Error()), cmd.CommandPath())
-	case code == exitNoDaemon:
+	case errors.Is(err, link.ErrNoDaemon):
 		fmt.Fprintf(a.err, "hermesd: %v\nStart one with: hermesd serve (an editor or hermesd chat starts one too)\n", err)
-	default:
+	default: // also with exitDone, of a service that must not be started again
 		fmt.Fprintf(a.err, "hermesd: %v\n", err)
 	}
 	return code
@@ -81,9 +94,12 @@ func (a *app) run(args []string) int {
 
 func (a *app) code(err error) int {
 	var wire *jsonrpc.Error
+	var own *exit
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &own):
+		return own.code
 	case !a.started, errors.Is(err, errUsage):
 		return exitUsage
 	case errors.Is(err, link.ErrNoDaemon):
@@ -130,7 +146,7 @@ the session, its running turn and its open questions stay.`,
 		a.serveCommand(), a.stdioCommand(), a.demoCommand(), a.chatCommand(),
 		a.sessionsCommand(), a.permissionsCommand(), a.agentsCommand(),
 		a.pairCommand(), a.tokensCommand(), a.connectCommand(),
-		a.statusCommand(), a.stopCommand(), a.versionCommand(),
+		a.statusCommand(), a.stopCommand(), a.serviceCommand(), a.versionCommand(),
 	)
 	return root
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/hermesd/hermesd/store"
 	"github.com/hermesd/hermesd/transport"
 	"github.com/hermesd/hermesd/transport/identity"
+	"github.com/hermesd/hermesd/transport/manager"
 )
 
 // drainTime is how long turns and editors have to end when the daemon stops.
@@ -38,11 +39,22 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
-	log, err := newLog(o)
+	log, closeLog, err := newLog(o)
 	if err != nil {
-		return err
+		return misconfigured(err)
 	}
-	lock, err := transport.Hold(ctx, o.Places)
+	defer func() { err = errors.Join(err, closeLog()) }()
+	m := o.Manager
+	if m == nil {
+		m = &manager.Manager{}
+	}
+	for _, x := range m.Foreign() {
+		log.Warn().Str("address", x).Msg("the service manager handed over a listener that is not used: only Unix sockets are")
+	}
+	if err := errors.Join(o.ManagerErr, o.NoteErr); err != nil {
+		log.Warn().Err(err).Msg("beginning as a service")
+	}
+	lock, err := hold(ctx, o, m, log)
 	if err != nil {
 		return err
 	}
@@ -56,7 +68,7 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 
 	agents, closeModels, err := newAgents(o, log)
 	if err != nil {
-		return err
+		return misconfigured(err)
 	}
 	defer closeModels()
 	stopped := make(chan struct{}, 1)
@@ -67,12 +79,19 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 		}
 	}), st, agents)
 
-	listeners, err := listen(ctx, o, lock, log)
+	listeners, err := listen(ctx, o, lock, m, log)
 	if err != nil {
 		return err
 	}
-	log.Info().Str("version", o.Version).Str("socket", o.Places.Socket).Int("sessions", len(st.List())).Msg("ready")
+	sessions := len(st.List())
+	log.Info().Str("version", o.Version).Str("socket", o.Places.Socket).Int("sessions", sessions).Msg("ready")
 	transport.NotifyReady(nil)
+	if err := m.Ready(fmt.Sprintf("hermesd %s, %d sessions on disk", o.Version, sessions)); err != nil {
+		log.Warn().Err(err).Msg("the service manager does not hear that hermesd is ready")
+	}
+	if o.Ready != nil {
+		o.Ready()
+	}
 
 	var g run.Group
 	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))
@@ -86,6 +105,7 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 		}
 	}, func(error) { close(quit) })
 	accepting, hangUp := context.WithCancel(ctx)
+	g.Add(func() error { m.Watch(accepting, d.Alive); <-accepting.Done(); return nil }, func(error) { hangUp() })
 	for _, ln := range listeners {
 		g.Add(func() error { return d.Serve(accepting, ln) }, func(error) { hangUp() })
 	}
@@ -93,26 +113,48 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	hangUp()
 
 	log.Info().AnErr("reason", err).Msg("stopping")
-	drain, cancel := context.WithTimeout(ctx, drainTime)
+	_ = m.Stopping("turns and connections end")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if derr := d.Drain(drain); derr != nil {
 		log.Warn().Err(derr).Msg("not everything ended in good order")
 	}
-	if errors.Is(err, errStopped) || errors.Is(err, run.ErrSignal) {
+	if errors.Is(err, errStopped) || errors.Is(err, run.ErrSignal) || ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
+
+// hold makes this process the daemon of its socket. Who waits how long for
+// another one depends on who wants this one to run.
+func hold(ctx context.Context, o serveOptions, m *manager.Manager, log zerolog.Logger) (*transport.Lock, error) {
+	switch {
+	case m.Activated(o.Places.Socket):
+		ctx, cancel := context.WithTimeout(ctx, activatedPatience)
+		defer cancel()
+		return transport.HoldActivated(ctx, o.Places)
+	case o.Service && !m.Watched():
+		return transport.HoldWhenFree(ctx, o.Places, func(why error) {
+			log.Info().Err(why).Msg("waiting until the other daemon has ended")
+		})
+	}
+	return transport.Hold(ctx, o.Places)
+}
+
+// activatedPatience is how long a daemon for which clients wait already waits
+// for another one to end.
+const activatedPatience = 30 * time.Second
 
 var errStopped = errors.New("asked to stop")
 
 // runStdio is the same with one editor, on stdin and stdout, and without a
 // socket. It ends with its input.
 func runStdio(ctx context.Context, o serveOptions) (err error) {
-	log, err := newLog(o)
+	log, closeLog, err := newLog(o)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closeLog()) }()
 	conn, err := transport.Stdio()
 	if err != nil {
 		return err
@@ -145,18 +187,6 @@ func runStdio(ctx context.Context, o serveOptions) (err error) {
 		return nil
 	}
 	return err
-}
-
-func newLog(o serveOptions) (zerolog.Logger, error) {
-	level, err := zerolog.ParseLevel(o.Config.Log.Level)
-	if err != nil {
-		return zerolog.Nop(), fmt.Errorf("log.level: %w", err)
-	}
-	w := o.Log
-	if o.Pretty {
-		w = zerolog.ConsoleWriter{Out: o.Log, TimeFormat: time.TimeOnly}
-	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
 }
 
 func openStore(o serveOptions, log zerolog.Logger) (*store.Store, error) {
@@ -230,7 +260,7 @@ func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, st
 }
 
 // listen opens every configured address; all or none.
-func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerolog.Logger) (all []daemon.Listener, err error) {
+func listen(ctx context.Context, o serveOptions, lock *transport.Lock, m *manager.Manager, log zerolog.Logger) (all []daemon.Listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, ln := range all {
@@ -260,6 +290,7 @@ func listen(ctx context.Context, o serveOptions, lock *transport.Lock, log zerol
 			}
 			c.Lock = nil // another socket, another lock
 		}
+		c.Inherited = m.Listener(c.Places.Socket)
 		ln, err := transport.Listen(ctx, c)
 		if err != nil {
 			return all, err

@@ -36,7 +36,9 @@ const (
 //
 // HERMESD_HOME puts everything under one folder. Without it Linux and the other
 // Unixes follow the XDG base directories. A runtime folder that belongs to
-// somebody else (XDG_RUNTIME_DIR survives su and sudo) counts as not set. macOS
+// somebody else (XDG_RUNTIME_DIR survives su and sudo) counts as not set. Where
+// root has installed hermesd as a service of the machine for this user, its
+// socket is below /run/hermesd, also while nobody is logged in. macOS
 // and Windows have their own folders and do not look at XDG_*: on macOS those
 // are commonly set in a terminal but not in a program started from the dock,
 // and the two must meet. Never is a place in a folder for temporary files.
@@ -79,8 +81,11 @@ func Locate(env func(string) string, goos string, uid int, owner func(dir string
 		p.Log = l.join(p.State, "log")
 		runtime := l.path("XDG_RUNTIME_DIR")
 		user := fmt.Sprintf("/run/user/%d", uid)
+		machine := fmt.Sprintf("/run/hermesd/by-uid/%d", uid)
 		switch {
 		case l.err != nil:
+		case owner(machine) == Ours:
+			p.Run = machine
 		case runtime != "" && owner(runtime) != Foreign:
 			p.Run = l.join(runtime, "hermesd")
 		case owner(user) == Ours:
@@ -119,6 +124,9 @@ func (p Places) WithSocket(path string) (Places, error) {
 	p.named = true
 	return p, nil
 }
+
+// Named says whether the user named the socket, with --socket.
+func (p Places) Named() bool { return p.named }
 
 func (p *Places) setSocket(path string) {
 	p.Socket = path
