@@ -31,6 +31,7 @@ import (
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
+	"github.com/hermesd/hermesd/agentpool/native/tool/web"
 	"github.com/hermesd/hermesd/daemon/session"
 )
 
@@ -60,6 +61,9 @@ type Config struct {
 	OutputLimit int           // bytes of output of a command that are kept, default 32 KiB
 	MaxJobs     int           // commands of a session in the background, default 16
 	MaxCalls    int           // model calls in one turn, default 500
+
+	Web    *web.Client   // fetches pages; nil: with the defaults
+	Search *web.Searcher // nil: there is no web_search
 
 	// Panicked is told of a panic in a tool, whose call then fails; nil: nobody.
 	Panicked func(tool string, value any, stack []byte)
@@ -162,8 +166,9 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		},
 	}
 	a.env.Jobs = tool.NewJobs(cfg.MaxJobs, a.jobEnded)
+	a.env.Web, a.env.Allows = cfg.Web, a.allows
 	if a.tools == nil {
-		a.tools = tool.Standard()
+		a.tools = cfg.standardTools()
 	}
 	said := ""
 	if !spec.Fresh {

@@ -26,6 +26,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hermesd/hermesd/agentpool/native/tool/web"
 )
 
 //go:embed *.md
@@ -217,6 +219,13 @@ type Env struct {
 	// hermesd's own configuration; absolute.
 	Protected []string
 	Jobs      *Jobs // nil: there are none
+	// Web fetches pages; nil: with the defaults.
+	Web *web.Client
+	// Allows tells whether a call of this need would run unasked, for what a
+	// call finds out only while it runs; nil: never. It may be called from Run's
+	// goroutine only.
+	Allows func(Need) bool
+
 	// Command settings; zero values mean the defaults.
 	Environ     []string      // environment of commands; nil: this process's, without HERMESD_*
 	TimeLimit   time.Duration // of a command that asks for none; default 120 s
@@ -233,7 +242,7 @@ func NewRegistry(tools ...Tool) *Registry { return &Registry{tools: tools} }
 
 // Standard returns the tools every session has.
 func Standard() *Registry {
-	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Process{}, Todo{}, Clarify{})
+	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Process{}, WebFetch{}, Todo{}, Clarify{})
 }
 
 // All returns the tools; the slice must not be written to.

@@ -94,15 +94,28 @@ var variables = [...]variable{
 	{provider: "nous", key: "NOUS_API_KEY"},
 }
 
+// searchVariables are of search engines, in the order in which they are
+// preferred.
+var searchVariables = [...]variable{
+	{provider: "brave", key: "BRAVE_API_KEY"},
+	{provider: "tavily", key: "TAVILY_API_KEY"},
+}
+
 // Variable is the name of the environment variable that holds a provider's
 // key, "" if there is none.
 func Variable(provider string) string {
-	for _, v := range variables {
+	for _, v := range append(variables[:], searchVariables[:]...) {
 		if v.provider == provider {
 			return v.key
 		}
 	}
 	return ""
+}
+
+// isSearch tells whether a credential is of a search engine, which is no
+// provider of models.
+func isSearch(provider string) bool {
+	return slices.ContainsFunc(searchVariables[:], func(v variable) bool { return v.provider == provider })
 }
 
 // Strip returns an environment without the variables that hold keys, and
@@ -112,7 +125,8 @@ func Strip(environ []string) []string {
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		secret := strings.HasPrefix(name, "HERMESD_") ||
-			slices.ContainsFunc(variables[:], func(v variable) bool { return v.key == name })
+			slices.ContainsFunc(variables[:], func(v variable) bool { return v.key == name }) ||
+			slices.ContainsFunc(searchVariables[:], func(v variable) bool { return v.key == name })
 		if !secret {
 			kept = append(kept, kv)
 		}
@@ -160,7 +174,31 @@ func (s Source) All() ([]Credential, error) {
 	for _, c := range slices.SortedFunc(maps.Values(saved), func(a, b Credential) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Provider, b.Provider))
 	}) {
-		if !has(c.Provider) {
+		if !has(c.Provider) && !isSearch(c.Provider) {
+			all = append(all, c)
+		}
+	}
+	return all, err
+}
+
+// Search returns the credentials of search engines, those that are preferred
+// first, each once. Like All, it returns what the environment has also with an
+// error of the file.
+func (s Source) Search() ([]Credential, error) {
+	var all []Credential
+	var saved map[string]Credential
+	var err error
+	if s.File != nil {
+		saved, err = s.File.Load()
+	}
+	for _, v := range searchVariables {
+		if s.Env != nil {
+			if key := strings.TrimSpace(s.Env(v.key)); key != "" {
+				all = append(all, Credential{Provider: v.provider, Key: NewSecret(key), Source: "environment variable " + v.key})
+				continue
+			}
+		}
+		if c, ok := saved[v.provider]; ok && !c.Key.Empty() {
 			all = append(all, c)
 		}
 	}
