@@ -19,6 +19,8 @@ type Config struct {
 	Permissions  Permissions `toml:"permissions"`
 	Sessions     Sessions    `toml:"sessions"`
 	Limits       Limits      `toml:"limits"`
+	Tools        Tools       `toml:"tools"`
+	Web          Web         `toml:"web"`
 	// Agents by name. The built-in agent "hermes" is always among them.
 	Agents map[string]Agent `toml:"agents"`
 	// Listen says where the daemon accepts connections.
@@ -144,6 +146,8 @@ func Default() Config {
 			AgentStart:    60 * second,
 			AgentCancel:   30 * second,
 		},
+		Tools:  defaultTools(),
+		Web:    defaultWeb(),
 		Agents: map[string]Agent{"hermes": nativeAgent()},
 		Listen: []Listen{{Address: "unix"}},
 	}

@@ -143,7 +143,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		want string // all lines of the error
 	}{
 		"unknown key": {"\ndefault_agnet = \"hermes\"\n",
-			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen"},
+			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen"},
 		"unknown key in a table": {"[permissions]\n\n# comment\ntimeuot = \"1s\"\n",
 			"c.toml:4: permissions.timeuot: unknown key; known here: timeout, detached"},
 		"unknown key of an agent": {"[agents.claude]\ncommand = [\"x\"]\nwram = 1\n",
@@ -151,7 +151,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"unknown key in an array of tables": {"[[listen]]\naddress = \"unix\"\n[[listen]]\naddress = \"unix\"\ntls = true\n",
 			"c.toml:5: listen.tls: unknown key; known here: address"},
 		"unknown table, once": {"[telemetry]\na = 1\nb = 2\n",
-			"c.toml:1: telemetry: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen"},
+			"c.toml:1: telemetry: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen"},
 		"unknown dotted key": {"log.colour = true",
 			"c.toml:1: log.colour: unknown key; known here: level, file, max_size, keep"},
 		"relative log file": {"[log]\nfile = \"hermesd.log\"\n",
@@ -161,8 +161,8 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"no old log files": {"[log]\nkeep = 0\n",
 			"c.toml:2: log.keep: 0 is not allowed; choose 1 to 1000"},
 		"several mistakes, in order of lines": {"x = 1\ny = 2\n[log]\nlevel = \"loud\"\n",
-			"c.toml:1: x: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen\n" +
-				"c.toml:2: y: unknown key; known here: default_agent, log, permissions, sessions, limits, agents, listen\n" +
+			"c.toml:1: x: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen\n" +
+				"c.toml:2: y: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen\n" +
 				"c.toml:4: log.level: \"loud\" is not allowed; choose one of: trace, debug, info, warn, error"},
 		"wrong type": {"default_agent = 3\n",
 			"c.toml:1: default_agent: has a value of type integer, but must be of type string"},

@@ -86,6 +86,7 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		}
 	}
 
+	c.invalidTools(bad)
 	for name, a := range c.Agents {
 		key := func(k string) toml.Key { return toml.Key{"agents", name, k} }
 		given := func(keys ...string) (found []string) {

@@ -205,6 +205,14 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 		File: &credentials.File{Path: filepath.Join(filepath.Dir(o.Places.Config), credentials.FileName)},
 	}
 	c := agentpool.Config{Default: o.Config.DefaultAgent, Agents: make(map[string]agentpool.AgentConfig)}
+	fetch, search, err := newWeb(o.Config.Web, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	if search != nil {
+		log.Info().Str("engine", search.Provider).Msg("the built-in agent can search the web")
+	}
+	tools := o.Config.Tools
 	for name, a := range o.Config.Agents {
 		if a.Type != configs.Native {
 			log.Warn().Str("agent", name).Msg("this version runs the built-in agent only: the agent is left out")
@@ -213,6 +221,11 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 		c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeNative, Native: native.Config{
 			Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, ApprovalMode: a.ApprovalMode,
 			Credentials: keys, Local: true,
+			TimeLimit: time.Duration(tools.CommandTime), MaxTime: time.Duration(tools.CommandTimeMax), OutputLimit: int(tools.CommandOutput), MaxJobs: tools.Background,
+			Web: fetch, Search: search,
+			Panicked: func(tool string, value any, stack []byte) {
+				log.Error().Str("tool", tool).Interface("panic", value).Bytes("stack", stack).Msg("a tool panicked")
+			},
 			Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
 		}}
 	}
