@@ -42,7 +42,7 @@ type attachment struct {
 // waiting is a request that an event will answer.
 type waiting struct {
 	req    *jsonrpc.Request
-	answer chan answer                // capacity 1
+	handed chan answer                // capacity 1; nil if req is deferred: the answer then goes straight out
 	result func(session.Settings) any // for SettingsChanged: what is answered
 }
 
@@ -66,13 +66,33 @@ func newAttachment(e *editor, s *session.Session) *attachment {
 	}
 }
 
-// expect notes that an event will answer r.
+// expect notes that an event will answer r, which is being admitted.
 func (a *attachment) expect(r *jsonrpc.Request) *waiting {
-	w := &waiting{req: r, answer: make(chan answer, 1)}
-	a.mu.Lock()
-	a.waiting[string(r.ID)] = w
-	a.mu.Unlock()
+	w := &waiting{req: r}
+	r.Defer(func() { a.refuse(w, context.Canceled) })
+	a.note(w)
 	return w
+}
+
+func (a *attachment) note(w *waiting) {
+	a.mu.Lock()
+	a.waiting[string(w.req.ID)] = w
+	a.mu.Unlock()
+}
+
+// await has a handler's own goroutine wait for the event that answers r: do
+// sets going what will bring it.
+func (a *attachment) await(ctx context.Context, r *jsonrpc.Request, do func(*waiting)) (any, error) {
+	w := &waiting{req: r, handed: make(chan answer, 1)}
+	a.note(w)
+	defer a.forget(w)
+	do(w)
+	select {
+	case got := <-w.handed:
+		return got.result, got.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // take gives the request that an event of this origin answers, nil if the
@@ -89,34 +109,28 @@ func (a *attachment) take(o session.Origin) *waiting {
 }
 
 // refuse answers a request that no event will answer.
-func (a *attachment) refuse(w *waiting, err error) {
-	a.mu.Lock()
-	delete(a.waiting, string(w.req.ID))
-	a.mu.Unlock()
-	w.settle(nil, err)
-}
+func (a *attachment) refuse(w *waiting, err error) { a.settle(w, nil, err) }
 
-func (w *waiting) settle(result any, err error) {
+// settle gives the answer, of which only the first one counts.
+func (a *attachment) settle(w *waiting, result any, err error) {
+	a.forget(w)
+	if w.handed == nil {
+		a.e.peer.Answer(w.req, result, err)
+		return
+	}
 	select {
-	case w.answer <- answer{result, err}:
+	case w.handed <- answer{result, err}:
 	default: // answered already
 	}
 }
 
-// wait is the handler of a request that is answered by an event.
-func (w *waiting) wait(ctx context.Context) (any, error) {
-	select {
-	case a := <-w.answer:
-		return a.result, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// reply answers w and waits until the answer is on the connection's queue, so
+// reply answers w and returns when the answer is on the connection's queue, so
 // that what the pump writes next comes after it.
 func (a *attachment) reply(w *waiting, result any, err error) {
-	w.settle(result, err)
+	a.settle(w, result, err)
+	if w.handed == nil {
+		return
+	}
 	select {
 	case <-w.req.Sent():
 	case <-a.e.ctx.Done():

@@ -171,16 +171,7 @@ func (e *editor) prompt(r *jsonrpc.Request) jsonrpc.Handler {
 	}
 	w := a.expectPrompt(r)
 	a.session.Prompt(e.origin(r.Line, r.ID), p.Content, p.Meta, func(err error) { a.refuse(w, wire(err, a.session.ID())) })
-	return a.waiter(w)
-}
-
-// waiter is the handler that waits for a's answer to w.
-func (a *attachment) waiter(w *waiting) jsonrpc.Handler {
-	return func(ctx context.Context) (any, error) {
-		res, err := w.wait(ctx)
-		a.forget(w)
-		return res, err
-	}
+	return nil
 }
 
 // load is session/load and session/resume.
@@ -225,7 +216,7 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 	}, func(err error) {
 		a.abandon(w, wire(err, id))
 	})
-	return a.waiter(w)
+	return nil // deferred
 }
 
 // sessionMeta is what `_meta` says of a session besides the protocol's words.
@@ -316,14 +307,14 @@ func serverWarning(servers []acp.MCPServer) []string {
 // the answer to session/new or session/fork.
 func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Session, warnings []string) (any, error) {
 	a := e.attach(s)
-	w := a.expect(r)
-	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
-		res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false, warnings))
-		a.later(todo{at: snap.At, cursor: c, do: func(context.Context) error { return a.present(w, snap, res) }})
-	}, func(err error) {
-		a.abandon(w, wire(err, s.ID()))
+	return a.await(ctx, r, func(w *waiting) {
+		s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
+			res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false, warnings))
+			a.later(todo{at: snap.At, cursor: c, do: func(context.Context) error { return a.present(w, snap, res) }})
+		}, func(err error) {
+			a.abandon(w, wire(err, s.ID()))
+		})
 	})
-	return a.waiter(w)(ctx)
 }
 
 func (e *editor) fork(r *jsonrpc.Request) jsonrpc.Handler {
@@ -376,7 +367,7 @@ func (e *editor) close(r *jsonrpc.Request) jsonrpc.Handler {
 	w := a.expect(r)
 	a.closing.Store(true)
 	a.session.Close(e.origin(r.Line, r.ID), func(err error) { a.refuse(w, wire(err, a.session.ID())) })
-	return a.waiter(w)
+	return nil // deferred
 }
 
 func (e *editor) setMode(r *jsonrpc.Request) jsonrpc.Handler {
@@ -405,7 +396,7 @@ func (e *editor) set(r *jsonrpc.Request, id string, c session.Change, result fun
 	w := a.expect(r)
 	w.result = result
 	a.session.Set(e.origin(r.Line, r.ID), c, func(err error) { a.refuse(w, wire(err, a.session.ID())) })
-	return a.waiter(w)
+	return nil // deferred
 }
 
 func (e *editor) delete(r *jsonrpc.Request) jsonrpc.Handler {

@@ -76,8 +76,9 @@ type Session struct {
 	decided State // after every event appended; facts only, no updates
 	seen    State // after every event published
 	pending []Event
-	sync    bool // pending holds an event that must be durable
-	metaNew bool // the stored Meta is to be replaced
+	launch  []func() // turns to set going at the end of the round
+	sync    bool     // pending holds an event that must be durable
+	metaNew bool     // the stored Meta is to be replaced
 	unpub   []Event
 	waiting []waiter // for an event to be published, or for durability
 
@@ -211,8 +212,20 @@ func (s *Session) run(err error) {
 		s.inbox.done(q)
 		s.flush()
 		s.publish()
+		s.setGoing()
 	}
 	s.leave()
+}
+
+// setGoing sets turns going. It comes last, so that the agent is the next to run
+// on this processor: what it says at once then goes to the store together with
+// the start of its turn.
+func (s *Session) setGoing() {
+	for _, turn := range s.launch {
+		s.wg.Go(turn)
+	}
+	clear(s.launch)
+	s.launch = s.launch[:0]
 }
 
 func (s *Session) handle(m message) {

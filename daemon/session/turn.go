@@ -79,7 +79,7 @@ func (s *Session) startNext() {
 			return
 		}
 		a := s.agent
-		s.wg.Go(func() {
+		s.launch = append(s.launch, func() {
 			res, err := prompt(ctx, a, ask)
 			s.post(func() { s.turnOver(t, res, err) }, nil)
 		})

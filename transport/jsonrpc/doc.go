@@ -30,6 +30,9 @@
 //     handlers. Every handler that Admit returns is run exactly once, even if
 //     the request is cancelled or the peer closed before it starts; its
 //     context is then over already.
+//   - A request that something else will answer in its own time is deferred in
+//     Admit ([Request.Defer]) and costs no goroutine; whoever comes to the
+//     answer gives it with [Peer.Answer], in order with what it enqueues.
 //   - The writer takes whole lines off one queue. [Peer.Enqueue] takes one
 //     lock for as long as an append takes, never waits for the other side and
 //     may be called from everywhere, callbacks and handlers included. What is

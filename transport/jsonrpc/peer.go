@@ -35,7 +35,8 @@ type Options struct {
 	Notify func(method string, params json.RawMessage, line uint64)
 	// Admit is told of a request, in the same goroutine and order as Notify,
 	// and must not block either. The Handler it returns is then run in a
-	// goroutine of its own; nil answers -32601.
+	// goroutine of its own; nil answers -32601, unless it has called
+	// [Request.Defer].
 	Admit func(r *Request) Handler
 	// Unclaimed is told of a response to an id that no Call waits for, in the
 	// same goroutine and order. The id is verbatim and can be "null" (the

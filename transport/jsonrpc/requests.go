@@ -23,7 +23,20 @@ type Request struct {
 	// also blank and bad ones.
 	Line uint64
 
-	sent chan struct{}
+	sent     chan struct{}
+	in       *inbound
+	deferred func() // set by Defer
+}
+
+// Defer says, while Admit runs, that no Handler answers r: the owner will, with
+// [Peer.Answer], from anywhere and at any time. No goroutine waits for it in
+// the meantime. cancelled, if not nil, is called by CancelRequest when it names
+// r before that; it must not block.
+func (r *Request) Defer(cancelled func()) {
+	if cancelled == nil {
+		cancelled = func() {}
+	}
+	r.deferred = cancelled
 }
 
 // Sent returns a channel that is closed when the response to r has been put on
@@ -48,8 +61,12 @@ type inbound struct {
 	seq    string // our own number for it, the id that the server sees
 	key    string // equal for equal ids; "" for null, which equals nothing
 	handle Handler
-	ctx    context.Context
-	cancel context.CancelFunc
+	ctx    context.Context // of the handler
+
+	// Guarded by requests.mu.
+	cancel    func() // nil while Admit runs
+	cancelled bool   // it was to be called
+	over      bool   // answered, or never to be
 
 	// line is the response. It is written by the handler's goroutine, and
 	// then sent by the same one.
@@ -107,26 +124,51 @@ func (t *requests) get(seq string) *inbound {
 	return t.bySeq[seq]
 }
 
-// remove frees the id. It comes before the response is sent: once the other
-// side has that, it may use the id again.
-func (t *requests) remove(in *inbound) {
+// remove frees the id, and says whether it was still taken. It comes before
+// the response is sent: once the other side has that, it may use the id again.
+func (t *requests) remove(in *inbound) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.bySeq, in.seq)
-	delete(t.byKey, in.key)
+	return t.removeLocked(in)
 }
 
+func (t *requests) removeLocked(in *inbound) bool {
+	if in.over {
+		return false
+	}
+	in.over = true
+	delete(t.bySeq, in.seq)
+	delete(t.byKey, in.key)
+	return true
+}
+
+// admitted says what cancels in from here on, and reports whether it is to be
+// cancelled at once.
+func (t *requests) admitted(in *inbound, cancel func()) (now bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in.cancel = cancel
+	if in.deferred != nil && t.closed && t.removeLocked(in) {
+		t.running.Done()
+	}
+	return in.cancelled
+}
+
+// close ends what nobody runs: the answers of the others come to nothing.
 func (t *requests) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
 	for _, in := range t.bySeq {
 		in.markSent()
+		if in.cancel != nil && in.deferred != nil && t.removeLocked(in) { // else Admit still runs
+			t.running.Done()
+		}
 	}
 }
 
-// CancelRequest cancels the context of a request that is in flight and reports
-// whether it is. The id is compared as it was sent: 1, 1.0 and "1" are three
+// CancelRequest cancels the context of a request that is in flight (one that is
+// deferred is told in its own way) and reports whether it is. The id is compared as it was sent: 1, 1.0 and "1" are three
 // ids, and null names no request.
 func (p *Peer) CancelRequest(id json.RawMessage) bool {
 	key := idKey(bytes.TrimSpace(id))
@@ -135,12 +177,15 @@ func (p *Peer) CancelRequest(id json.RawMessage) bool {
 	}
 	p.requests.mu.Lock()
 	in := p.requests.byKey[key]
-	p.requests.mu.Unlock()
-	if in == nil {
-		return false
+	var cancel func()
+	if in != nil {
+		in.cancelled, cancel = true, in.cancel
 	}
-	in.cancel()
-	return true
+	p.requests.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	return in != nil
 }
 
 // idKey maps ids that are spelled differently but are the same string to one key.
@@ -155,13 +200,12 @@ func idKey(id []byte) string {
 }
 
 // admit takes a request in, in the reader: it asks the owner and hands the
-// handler to the server.
+// handler, if there is one, to the server.
 func (p *Peer) admit(m *message, own bool) {
 	r := &Request{ID: keep(m.id, own), Method: p.methodName(m.method), Params: keep(m.params, own), Line: p.lines.n, sent: make(chan struct{})}
 	in := &inbound{Request: r, key: idKey(r.ID)}
-	in.ctx, in.cancel = context.WithCancel(p.ctx)
+	r.in = in
 	if e := p.requests.add(in); e != nil {
-		in.cancel()
 		p.send(errorLine(r.ID, e))
 		return
 	}
@@ -169,10 +213,21 @@ func (p *Peer) admit(m *message, own bool) {
 	if p.o.Admit != nil {
 		in.handle = p.o.Admit(r)
 	}
-	if in.handle == nil {
+	switch {
+	case r.deferred != nil:
+		if p.requests.admitted(in, r.deferred) {
+			r.deferred()
+		}
+		return
+	case in.handle == nil:
 		in.line = errorLine(r.ID, &Error{Code: codeNoMethod, Message: "Method not found: " + short(r.Method)})
 		p.respond(in)
 		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	in.ctx = ctx
+	if p.requests.admitted(in, cancel) {
+		cancel()
 	}
 	if p.server == nil {
 		p.feed = make(chan []byte)
@@ -182,6 +237,18 @@ func (p *Peer) admit(m *message, own bool) {
 		}).Start(half{p})
 	}
 	p.feed <- []byte(`{"jsonrpc":"2.0","id":` + in.seq + `,"method":"run"}`)
+}
+
+// Answer gives the response to a request that was deferred, as a [Handler]
+// would return it. When it returns, the response is on the queue: what is
+// enqueued afterwards is written after it. Only the first answer to a request
+// counts, and none once the peer has closed.
+func (p *Peer) Answer(r *Request, result any, err error) {
+	line := p.line(r.in, func() (any, error) { return result, err })
+	if !p.requests.remove(r.in) {
+		return
+	}
+	p.sent(r.in, line)
 }
 
 // short keeps a name from making an answer long.
@@ -197,12 +264,19 @@ func short(name string) string {
 	return name[:n] + "…"
 }
 
-// respond puts a response on the queue and ends the request.
+// respond puts the response of a handler on the queue and ends the request.
 func (p *Peer) respond(in *inbound) {
 	p.requests.remove(in)
-	p.send(in.line)
+	if in.cancel != nil {
+		defer in.cancel()
+	}
+	p.sent(in, in.line)
+}
+
+// sent puts the response to a request on the queue that was just removed.
+func (p *Peer) sent(in *inbound, line []byte) {
+	p.send(line)
 	in.markSent()
-	in.cancel()
 	p.queue.release()
 	p.requests.running.Done()
 }
@@ -249,14 +323,14 @@ func (a assigner) Assign(ctx context.Context, _ string) jrpc2.Handler {
 	in := a.p.requests.get(jrpc2.InboundRequest(ctx).ID())
 	return func(context.Context, *jrpc2.Request) (any, error) {
 		if in != nil {
-			in.line = a.p.run(in)
+			in.line = a.p.line(in, func() (any, error) { return in.handle(in.ctx) })
 		}
 		return nil, nil
 	}
 }
 
-// run calls the handler and encodes its response.
-func (p *Peer) run(in *inbound) (line []byte) {
+// line encodes the response that answer gives.
+func (p *Peer) line(in *inbound, answer func() (any, error)) (line []byte) {
 	defer func() {
 		if x := recover(); x != nil {
 			line = errorLine(in.ID, &Error{Code: codeInternal, Message: "Internal error"})
@@ -265,7 +339,7 @@ func (p *Peer) run(in *inbound) (line []byte) {
 			}
 		}
 	}()
-	result, err := in.handle(in.ctx)
+	result, err := answer()
 	if err == nil {
 		var raw json.RawMessage
 		if raw, err = encode(result); err == nil {
