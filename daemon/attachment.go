@@ -44,6 +44,7 @@ type waiting struct {
 	req    *jsonrpc.Request
 	handed chan answer                // capacity 1; nil if req is deferred: the answer then goes straight out
 	result func(session.Settings) any // for SettingsChanged: what is answered
+	origin session.Origin             // of a prompt that was admitted; the pump's
 }
 
 type answer struct {

@@ -25,6 +25,7 @@ func (a *attachment) project(ctx context.Context, r session.Record) error {
 		}
 		if json.Unmarshal(r.Data, &f) == nil {
 			if w := a.take(f.Origin); w != nil {
+				w.origin = f.Origin
 				a.prompts[r.First] = w
 			}
 		}
@@ -99,6 +100,12 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 	if json.Unmarshal(r.Data, &f) != nil {
 		return nil
 	}
+	if own := a.prompts[f.Prompt]; own != nil {
+		if r.First > f.Prompt+1 { // else it was admitted and started at once, as whoever asked expects
+			a.running(f.Prompt, own.origin)
+		}
+		return nil
+	}
 	var by session.Origin
 	err := a.session.Read(ctx, f.Prompt, f.Prompt, func(p session.Record) error {
 		var prompt session.PromptAdmitted
@@ -107,7 +114,7 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 		}
 		by = prompt.Origin
 		if by.Conn == a.e.Conn() {
-			return nil
+			return nil // answered already: the session was closed and opened again
 		}
 		for _, u := range session.UserChunks(f.Prompt, prompt.Prompt, prompt.Origin) {
 			a.update(u)
@@ -117,8 +124,13 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 	if err != nil {
 		return fmt.Errorf("reading prompt %d: %w", f.Prompt, err)
 	}
-	a.info(acp.InfoUpdate("", time.Time{}, acp.HermesMeta(raw(map[string]any{"turn": runningState(f.Prompt, by)}))))
+	a.running(f.Prompt, by)
 	return nil
+}
+
+// running says that a turn runs.
+func (a *attachment) running(prompt session.Seq, by session.Origin) {
+	a.info(acp.InfoUpdate("", time.Time{}, acp.HermesMeta(raw(map[string]any{"turn": runningState(prompt, by)}))))
 }
 
 func runningState(prompt session.Seq, by session.Origin) map[string]any {

@@ -8,7 +8,7 @@
 // the writer, takes what all logs have by then, writes it to the journal with
 // one write(2) and says Written; from there on a dead process loses nothing. If
 // somebody asked for it, a second goroutine syncs the journal while the writer
-// goes on, and then the writer says Durable. A third goroutine, the transfer,
+// goes on, and says Durable. A third goroutine, the transfer,
 // moves what is written from memory to bbolt, in few and large transactions,
 // neighbouring chunks of a message joined to one record; after that it is
 // dropped from memory and the journal's files that held it are removed. So an
@@ -80,9 +80,9 @@
 //
 // # Concurrency
 //
-// Everything is safe for concurrent use. The writer is the only goroutine that
-// calls Sinks, one call at a time; after a Log's Close its Sink is not called
-// any more. No bbolt transaction is held when a method returns, and no lock
+// Everything is safe for concurrent use. The writer calls the Sinks, and the
+// goroutine that syncs for it says Durable; one call at a time to each. After a
+// Log's Close its Sink is not called any more. No bbolt transaction is held when a method returns, and no lock
 // across a write or a sync but Store.moving, which only movers take. Locks are
 // taken in this order: Store.moving, Store.registry, log.calls, log.mu,
 // Store.mu or index.mu.

@@ -76,11 +76,13 @@ type deletion struct {
 	done chan struct{} // closed when it is durable
 }
 
-// syncJob is a sync: the segments, oldest first.
+// syncJob is a sync: the segments, oldest first, and who is told when it has
+// succeeded.
 type syncJob struct {
 	old    []uint64
 	file   File
 	newDir bool
+	wants  []want // the writer leaves them alone until it has the result
 }
 
 // run returns when the store closes and everything is durable, or cannot be
@@ -344,7 +346,7 @@ func (w *writer) startSync() {
 	}
 	w.syncing, w.waiting = w.waiting, nil
 	w.syncPos = w.pos
-	w.s.syncs <- syncJob{old: w.old, file: w.file, newDir: w.newDir}
+	w.s.syncs <- syncJob{old: w.old, file: w.file, newDir: w.newDir, wants: w.syncing}
 	w.old, w.newDir = nil, false
 }
 
@@ -383,18 +385,25 @@ func (w *writer) afterSync() {
 				delete(w.s.removing, d.del.id)
 				w.s.mu.Unlock()
 				close(d.del.done)
-				continue
 			}
-			d.log.tell(func(sink session.Sink) { sink.Durable(d.upTo) })
 		}
 	default:
 	}
 }
 
-// syncer syncs for the writer until the jobs end.
+// syncer syncs for the writer until the jobs end. It tells the Sinks itself
+// when events are durable: that is what answers wait for, and the writer may be
+// busy.
 func (s *Store) syncer() {
 	for job := range s.syncs {
 		err := s.sync(job)
+		if err == nil {
+			for _, d := range job.wants {
+				if d.log != nil {
+					d.log.tell(func(sink session.Sink) { sink.Durable(d.upTo) })
+				}
+			}
+		}
 		s.mu.Lock()
 		s.stats.Syncs++
 		s.mu.Unlock()

@@ -27,8 +27,8 @@ type Store interface {
 	Delete(context.Context, ID) error
 }
 
-// Sink is told how far a log has got. The store calls it from its own
-// goroutine; it must not block and must not call the store.
+// Sink is told how far a log has got. The store calls it from goroutines
+// of its own, one call at a time; it must not block and must not call the store.
 type Sink interface {
 	// Written: events up to n survive the death of the process.
 	Written(n Seq)

@@ -45,7 +45,7 @@ func (s *Session) append(k Kind, version uint8, data []byte) Seq {
 	if s.cfg.Audit != nil {
 		switch k {
 		case KindCreated, KindPromptAdmitted, KindQuestionAnswered, KindSettingsChanged, KindRootsChanged, KindDeleted:
-			s.cfg.Audit(s.id, e)
+			s.audit = append(s.audit, e)
 		}
 	}
 	return e.Seq

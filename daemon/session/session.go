@@ -77,6 +77,7 @@ type Session struct {
 	seen    State // after every event published
 	pending []Event
 	launch  []func() // turns to set going at the end of the round
+	audit   []Event  // to tell Config.Audit of then
 	sync    bool     // pending holds an event that must be durable
 	metaNew bool     // the stored Meta is to be replaced
 	unpub   []Event
@@ -213,7 +214,9 @@ func (s *Session) run(err error) {
 		s.flush()
 		s.publish()
 		s.setGoing()
+		s.tellAudit()
 	}
+	s.tellAudit()
 	s.leave()
 }
 
@@ -261,6 +264,15 @@ func (s *Session) handle(m message) {
 		}
 		s.append(m.kind, version, m.data)
 	}
+}
+
+// tellAudit comes after everything that somebody waits for: it writes.
+func (s *Session) tellAudit() {
+	for _, e := range s.audit {
+		s.cfg.Audit(s.id, e)
+	}
+	clear(s.audit)
+	s.audit = s.audit[:0]
 }
 
 // end makes run return after this round.
