@@ -44,19 +44,15 @@ func (Offline) Info() Info { return Info{Provider: "offline", Name: "offline", W
 
 // Stream implements Model.
 func (Offline) Stream(ctx context.Context, req Request, yield func(Event) error) (Stop, error) {
-	prompt := -1
-	fresh := true // nothing was answered yet
-	for i, m := range req.Messages {
-		switch m.Role {
-		case RoleUser:
-			prompt = i
-		case RoleAssistant:
-			fresh = false
-		}
+	// From the end: a long conversation is looked at no longer than a short one.
+	prompt := len(req.Messages) - 1
+	for prompt >= 0 && req.Messages[prompt].Role != RoleUser {
+		prompt--
 	}
 	if prompt < 0 {
 		return StopEnd, nil
 	}
+	fresh := !slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Role == RoleAssistant }) // nothing was answered yet
 	done := 0 // calls already made for this prompt
 	for _, m := range req.Messages[prompt+1:] {
 		for _, p := range m.Parts {
