@@ -183,7 +183,10 @@ func (a *attachment) next() (todo, bool) {
 
 func (a *attachment) drop() {
 	a.mu.Lock()
-	a.todo = a.todo[1:]
+	a.todo[0] = todo{} // it holds a whole answer
+	if a.todo = a.todo[1:]; len(a.todo) == 0 {
+		a.todo = nil
+	}
 	a.mu.Unlock()
 }
 

@@ -101,9 +101,7 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 		return nil
 	}
 	if own := a.prompts[f.Prompt]; own != nil {
-		if r.First > f.Prompt+1 { // else it was admitted and started at once, as whoever asked expects
-			a.running(f.Prompt, own.origin)
-		}
+		a.running(f.Prompt, own.origin)
 		return nil
 	}
 	var by session.Origin

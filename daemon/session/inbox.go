@@ -83,6 +83,16 @@ func (b *inbox) take() []message {
 // be collected.
 func (b *inbox) done(q []message) { clear(q) }
 
+// rest gives back what is not in use.
+func (b *inbox) rest() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spare = nil
+	if len(b.q) == 0 {
+		b.q = nil
+	}
+}
+
 // close refuses further posts. With ifEmpty it does so only when nothing waits.
 // It returns what was left.
 func (b *inbox) close(ifEmpty bool) (left []message, ok bool) {

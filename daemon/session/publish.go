@@ -101,6 +101,7 @@ func (s *Session) publish() {
 				s.warn("applying an event", err)
 			}
 		}
+		s.seen.share(&s.decided)
 		s.tail.publish(b, s.cfg.TailBytes)
 		s.credit.release(free)
 	}

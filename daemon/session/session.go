@@ -354,9 +354,10 @@ func (s *Session) rest() {
 		s.trimTick = time.AfterFunc(left, func() { s.post(s.rest, nil) })
 		return
 	}
-	if len(s.unpub) == 0 && len(s.pending) == 0 {
+	if len(s.unpub) == 0 && len(s.pending) == 0 && len(s.waiting) == 0 {
 		s.tail.trim(0)
-		s.unpub, s.pending = nil, nil
+		s.unpub, s.pending, s.waiting, s.launch, s.audit = nil, nil, nil, nil, nil
+		s.inbox.rest()
 	}
 }
 

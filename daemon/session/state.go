@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -125,6 +126,18 @@ func (st *State) applyFact(r Record) error {
 		st.Deleted = true
 	}
 	return nil
+}
+
+// share keeps one copy of what two states of a session say alike.
+func (st *State) share(other *State) {
+	one := func(a *json.RawMessage, b json.RawMessage) {
+		if len(*a) > 0 && bytes.Equal(*a, b) {
+			*a = b
+		}
+	}
+	one(&st.Settings.Modes, other.Settings.Modes)
+	one(&st.Settings.Options, other.Settings.Options)
+	one(&st.Meta.MCPServers, other.Meta.MCPServers)
 }
 
 // promptOrigin is PromptAdmitted without its content, which may be large.

@@ -56,6 +56,13 @@ func (s *Session) blocks(p Seq, blocks, meta json.RawMessage) {
 	s.content[p] = t
 }
 
+// forget drops the content of a prompt that is queued no longer.
+func (s *Session) forget(p Seq) {
+	if delete(s.content, p); len(s.content) == 0 {
+		s.content = nil // an idle session keeps little
+	}
+}
+
 // startNext starts the first queued prompt if nothing stands before it: no
 // running turn and no setting that arrived earlier and is not done yet.
 func (s *Session) startNext() {
@@ -69,7 +76,7 @@ func (s *Session) startNext() {
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancelCause(s.ctx)
 	ask := s.content[q.Seq]
-	delete(s.content, q.Seq)
+	s.forget(q.Seq)
 	s.withAgent(func(err error) {
 		if s.turn != t {
 			return // given up meanwhile
@@ -202,7 +209,7 @@ func (s *Session) withdraw(prompts []Seq, by Origin, why string, code int) {
 	for _, p := range prompts {
 		for _, q := range s.decided.Queue {
 			if q.Seq == p {
-				delete(s.content, p)
+				s.forget(p)
 				s.append(KindPromptWithdrawn, 0, encode(PromptWithdrawn{Prompt: p, Reason: why, Code: code, By: by}))
 				break
 			}
