@@ -222,7 +222,7 @@ func journalOf(t *testing.T) (data []byte, want map[session.ID][]session.Event) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data, want
+	return bytes.TrimRight(data, "\x00"), want // without the space that was reserved
 }
 
 // staged opens a store that finds this segment, written before a crash.
@@ -284,6 +284,34 @@ func TestATornTailIsCutAtEveryOffset(t *testing.T) {
 		if cut%step == 0 || near {
 			openCut(t, data[:cut], want, whole*2)
 		}
+		// The same with reserved space behind it. A frame that lacks nothing but
+		// zeros is whole then.
+		if cut < headerSize || data[cut-1] == 0 || data[cut] == 0 {
+			continue
+		}
+		spacious := append(slices.Clone(data[:cut]), make([]byte, 5000)...)
+		frames = 0
+		got = readSegment(spacious, func(frame) { frames++ })
+		if frames != whole || got.damaged > 0 || got.torn == atEnd {
+			t.Errorf("cut at %d, before zeros: %d frames, want %d; %+v", cut, frames, whole, got)
+		}
+		if cut%step == 0 || near {
+			openCut(t, spacious, want, whole*2)
+		}
+	}
+}
+
+// Zeros are space only at the end: in front of a frame they are damage.
+func TestZerosBetweenFramesAreDamage(t *testing.T) {
+	data, _ := journalOf(t)
+	size, _, ok := checkFrame(data[headerSize:])
+	if !ok {
+		t.Fatal("not a frame")
+	}
+	bad := slices.Clone(data)
+	clear(bad[headerSize : headerSize+size])
+	if got := readSegment(bad, func(frame) {}); got.damaged != size || got.tail {
+		t.Errorf("%+v, want %d damaged bytes", got, size)
 	}
 }
 

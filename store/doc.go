@@ -52,8 +52,9 @@
 //	deleted   byte 2, text session
 //	closed    byte 3
 //
-// A frame that the file's end cuts off was being written when the process died
-// and was never reported as written. Anything else that cannot be read is
+// Behind the last frame there may be zeros: space that was reserved, so that a
+// sync has less to write. A frame that they or the file's end cut off was being
+// written when the process died and was never reported as written. Anything else that cannot be read is
 // damage.
 //
 // # The tree in bbolt

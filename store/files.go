@@ -34,6 +34,13 @@ type File interface {
 	Close() error
 }
 
+// Reserver is what a File may do besides: take space ahead of what is written,
+// from one offset to another. The space reads as zeros. With it a sync need not
+// also write how long the file has become. An error is of no consequence.
+type Reserver interface {
+	Reserve(from, to int64) error
+}
+
 // osFiles is the operating system's file system.
 type osFiles struct{}
 
@@ -65,6 +72,9 @@ func (osFiles) Remove(name string) error {
 }
 
 type osFile struct{ *os.File }
+
+// Reserve implements Reserver.
+func (f osFile) Reserve(from, to int64) error { return reserve(f.File, from, to) }
 
 // Sync writes the data and what is needed to find it again; it may leave out
 // the times of the file.

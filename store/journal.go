@@ -208,10 +208,24 @@ func checkFrame(b []byte) (size int, cut, ok bool) {
 	return size, false, binary.LittleEndian.Uint32(b[8:]) == checksum(b[frameHeader:size])
 }
 
+// cutByZeros says whether the frame at the front of b was only begun: it goes on
+// behind the bytes that are filled, in space that was reserved and never
+// written.
+func cutByZeros(b []byte, filled int) bool {
+	if filled < frameHeader {
+		mark := min(filled, len(frameMark))
+		return string(b[:mark]) == frameMark[:mark]
+	}
+	if string(b[:4]) != frameMark || binary.LittleEndian.Uint32(b[12:]) != checksum(b[:12]) {
+		return false
+	}
+	return uint64(frameHeader)+uint64(binary.LittleEndian.Uint32(b[4:])) > uint64(filled)
+}
+
 // reading is what readSegment found besides frames.
 type reading struct {
 	end     int  // where the last good frame ends
-	torn    bool // a frame is cut off by the end of the file
+	torn    bool // a frame is cut off by the end of the file, or of what was written of it
 	damaged int  // bytes that are neither frames nor a torn tail
 	tail    bool // nothing good follows the damage: without a sync a power cut leaves that too
 	closed  bool // the last frame says that the store was closed well
@@ -231,6 +245,7 @@ func readSegment(b []byte, each func(frame)) reading {
 		pos = 0
 	}
 	r.end = pos
+	filled := len(bytes.TrimRight(b, "\x00")) // behind it is reserved space
 	for pos < len(b) {
 		size, cut, ok := checkFrame(b[pos:])
 		if ok {
@@ -243,9 +258,12 @@ func readSegment(b []byte, each func(frame)) reading {
 				continue
 			}
 		}
+		if pos >= filled {
+			return r
+		}
 		next := nextFrame(b, pos+1)
 		if next < 0 {
-			if cut {
+			if cut || cutByZeros(b[pos:], filled-pos) {
 				r.torn = true
 			} else {
 				r.damaged += len(b) - pos

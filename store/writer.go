@@ -14,6 +14,8 @@ const (
 	maxGroup = 1 << 20
 	// keptBuffer is the largest buffer kept from one group to the next.
 	keptBuffer = 2 * maxGroup
+	// reserveAhead is how much space is taken at a time.
+	reserveAhead = 1 << 20
 
 	minRetry = 50 * time.Millisecond
 	maxRetry = 5 * time.Second
@@ -27,6 +29,7 @@ type writer struct {
 	number uint64 // of the segment that is written
 	file   File
 	size   int64    // of the segment: the end of the last whole group
+	space  int64    // of the file, where that is more
 	old    []uint64 // segments before it with something unsynced
 	newDir bool     // a segment was made since the last sync
 
@@ -223,9 +226,11 @@ func (w *writer) write() bool {
 		w.again = false
 	}
 	if len(w.buf) > 0 {
+		w.reserve(w.size + int64(len(w.buf)))
 		if _, err := w.file.WriteAt(w.buf, w.size); err != nil {
 			// What got there would be a torn tail, which is harmless, but it
 			// takes space just when there is none.
+			w.space = 0
 			err = errors.Join(err, w.file.Truncate(w.size))
 			w.failed(err)
 			return false
@@ -242,6 +247,19 @@ func (w *writer) write() bool {
 	}
 	w.written()
 	return true
+}
+
+// reserve sees to it that the file has space up to end, if that can be had.
+func (w *writer) reserve(end int64) {
+	if end <= w.space || w.space < 0 {
+		return
+	}
+	f, ok := w.file.(Reserver)
+	if !ok || f.Reserve(w.size, end+reserveAhead) != nil {
+		w.space = -1 // not in this segment
+		return
+	}
+	w.space = end + reserveAhead
 }
 
 // written tells the logs, the index, the transfer and the Sinks of a group.
@@ -335,7 +353,7 @@ func (w *writer) rotate() error {
 		}
 		w.old = append(w.old, w.number) // what is unsynced in it is synced by its name
 	}
-	w.file, w.number, w.size, w.newDir = f, number, headerSize, true
+	w.file, w.number, w.size, w.space, w.newDir = f, number, headerSize, 0, true
 	return nil
 }
 
