@@ -53,7 +53,7 @@ func (Offline) Stream(ctx context.Context, req Request, yield func(Event) error)
 		return StopEnd, nil
 	}
 	fresh := !slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Role == RoleAssistant }) // nothing was answered yet
-	done := 0 // calls already made for this prompt
+	done := 0                                                                                            // calls already made for this prompt
 	for _, m := range req.Messages[prompt+1:] {
 		for _, p := range m.Parts {
 			if p.Call != nil {
