@@ -143,9 +143,8 @@ func (c change) need(e *Env) Need {
 	}
 }
 
-// apply makes the change: through the editor if one serves the file, else on
-// the disk.
-func (c change) apply(ctx context.Context, e *Env) error {
+// check looks whether the file is still the one that was shown.
+func (c change) check(ctx context.Context, e *Env) error {
 	now, err := e.resolve(c.shown)
 	if err != nil {
 		return err
@@ -163,6 +162,15 @@ func (c change) apply(ctx context.Context, e *Env) error {
 		return err
 	case c.old == nil || text != *c.old:
 		return fmt.Errorf("%s has changed since its change was shown: nothing was written, read it again", c.label)
+	}
+	return nil
+}
+
+// apply makes the change: through the editor if one serves the file, else on
+// the disk.
+func (c change) apply(ctx context.Context, e *Env) error {
+	if err := c.check(ctx, e); err != nil {
+		return err
 	}
 	if !c.out && e.Files != nil {
 		err := e.Files.WriteTextFile(ctx, c.shown, c.new)

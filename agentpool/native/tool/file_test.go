@@ -315,7 +315,11 @@ func TestPatchReplacesExactlyOnePiece(t *testing.T) {
 		{"abc", "", "e", "", "empty"},
 		{"abc", "b", "b", "", "the same"},
 	} {
-		got, err := replaceOnce(c.text, c.old, c.new)
+		r, err := replacePiece(c.text, c.old, c.new, false)
+		got := r.text
+		if r.note != "" {
+			t.Errorf("%q %q→%q: not exact: %s", c.text, c.old, c.new, r.note)
+		}
 		if c.err != "" {
 			wantError(t, err, c.err)
 		} else if err != nil || got != c.want {
@@ -362,14 +366,21 @@ func FuzzPatch(f *testing.F) {
 	f.Add("aaa", "a", "")
 	f.Add("", "", "")
 	f.Fuzz(func(t *testing.T, text, old, new string) {
-		got, err := replaceOnce(text, old, new)
+		r, err := replacePiece(text, old, new, false)
 		if err != nil {
 			return
 		}
+		got := r.text
 		if got == text {
 			t.Errorf("nothing changed and no error: %q %q %q", text, old, new)
 		}
 		if !strings.Contains(text, "\r") && !strings.Contains(new, "\r") {
+			if r.note != "" { // whole lines, found without regard to white space
+				if strings.HasSuffix(text, "\n") != strings.HasSuffix(got, "\n") && got != "" && new != "" && strings.TrimRight(new, "\n") == new {
+					t.Errorf("the newline at the end came or went: %q %q %q: %q", text, old, new, got)
+				}
+				return
+			}
 			if want := strings.Replace(text, old, new, 1); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}

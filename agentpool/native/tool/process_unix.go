@@ -3,6 +3,7 @@
 package tool
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -50,3 +51,7 @@ var signals = map[syscall.Signal]string{
 	syscall.SIGSEGV: "SIGSEGV", syscall.SIGSYS: "SIGSYS", syscall.SIGTERM: "SIGTERM", syscall.SIGTRAP: "SIGTRAP", syscall.SIGUSR1: "SIGUSR1",
 	syscall.SIGUSR2: "SIGUSR2", syscall.SIGXCPU: "SIGXCPU", syscall.SIGXFSZ: "SIGXFSZ",
 }
+
+// isOtherDisk tells whether a file cannot be renamed because it would go to
+// another file system.
+func isOtherDisk(err error) bool { return errors.Is(err, syscall.EXDEV) }

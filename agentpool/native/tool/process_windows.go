@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -71,3 +72,7 @@ func (g *group) kill() { _ = windows.TerminateJobObject(g.job, 1) }
 func (g *group) close() { windows.CloseHandle(g.job) }
 
 func signalName(*os.ProcessState) string { return "" }
+
+// isOtherDisk tells whether a file cannot be renamed because it would go to
+// another file system.
+func isOtherDisk(err error) bool { return errors.Is(err, windows.ERROR_NOT_SAME_DEVICE) }

@@ -69,6 +69,9 @@ func (ReadFile) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, 
 			if now.real != p.real {
 				return Result{}, fmt.Errorf("%s leads to another file than before: nothing was read", p.label)
 			}
+			if mime := pictureType(now.real); mime != "" {
+				return readPicture(now, mime)
+			}
 			text, err := e.readText(ctx, now)
 			if err != nil {
 				return Result{}, err

@@ -242,7 +242,7 @@ func NewRegistry(tools ...Tool) *Registry { return &Registry{tools: tools} }
 
 // Standard returns the tools every session has.
 func Standard() *Registry {
-	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, SearchFiles{}, Terminal{}, Process{}, WebFetch{}, Todo{}, Clarify{})
+	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, DeleteFile{}, MoveFile{}, SearchFiles{}, Terminal{}, Process{}, WebFetch{}, Todo{}, Clarify{})
 }
 
 // All returns the tools; the slice must not be written to.

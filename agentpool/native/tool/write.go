@@ -43,24 +43,7 @@ func (WriteFile) Plan(ctx context.Context, e *Env, args json.RawMessage) (*Actio
 	if err != nil {
 		return nil, err
 	}
-	return e.edit(change{place: p, old: old, new: *in.Content}, "Write "), nil
-}
-
-// edit is the action of a change.
-func (e *Env) edit(c change, verb string) *Action {
-	return &Action{
-		Title:     verb + oneLine(c.label, 100),
-		Locations: []Location{{Path: c.shown, Line: c.line()}},
-		Content:   c.content(),
-		Need:      c.need(e),
-		Run: func(ctx context.Context, _ func([]Content)) (Result, error) {
-			if err := c.apply(ctx, e); err != nil {
-				return Result{}, err
-			}
-			text := fmt.Sprintf("%s is written, %d bytes.", c.label, len(c.new))
-			return Result{Text: text, Raw: map[string]any{"path": c.shown, "bytes": len(c.new), "created": c.old == nil}}, nil
-		},
-	}
+	return e.changing(changes{{place: p, old: old, new: *in.Content}}, "Write ", nil), nil
 }
 
 // line is the first line that differs, from 1.
