@@ -1,0 +1,345 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermesd/hermesd/agentpool/native/tool"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxMessage is the longest message a server may send.
+	maxMessage = 64 << 20
+
+	// exitTime is how long a server has to exit after its input was closed,
+	// and once more after it was asked to.
+	exitTime = time.Second
+
+	stderrKept = 4 << 10 // bytes of the end
+)
+
+// stdioTransport runs a server as a process group of its own and speaks with
+// it over stdin and stdout. The SDK's own would end at the first line that is
+// no message (npx, for one, says what it installs), reaches the process alone
+// and not what it started, and waits for it three times as long.
+type stdioTransport struct {
+	spec Server
+	opts Options
+	conn atomic.Pointer[stdioConn] // after Connect
+}
+
+// abort ends the process, if there is one, and all it started.
+func (t *stdioTransport) abort() {
+	if c := t.conn.Load(); c != nil {
+		c.Close()
+	}
+}
+
+// Connect implements sdk.Transport: it starts the process.
+func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
+	environ := slices.Clone(t.opts.Environ)
+	for _, v := range t.spec.Env {
+		environ = append(environ, v.Name+"="+v.Value)
+	}
+	program, err := lookPath(t.spec.Command, t.opts.Cwd, environ)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, t.spec.Args...)
+	cmd.Args[0] = t.spec.Command
+	cmd.Dir, cmd.Env = t.opts.Cwd, environ
+	c := &stdioConn{cmd: cmd, lines: make(chan []byte), closing: make(chan struct{}), exited: make(chan struct{})}
+	cmd.Stderr = &c.stderr
+	// What it started may hold its stderr open; that is ended with the group.
+	cmd.WaitDelay = exitTime
+	if c.stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	out, w, err := os.Pipe() // of our own: Wait would close that of StdoutPipe under the reader
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	cmd.Stdout = w
+	c.stdout = out
+	c.group, err = tool.StartGroup(cmd)
+	w.Close()
+	if err != nil {
+		out.Close()
+		return nil, startError(err)
+	}
+	go c.wait()
+	go c.read()
+	t.conn.Store(c)
+	return c, nil
+}
+
+// lookPath finds a program as the server's own environment has it. A path with
+// a separator is taken from the session's folder.
+func lookPath(command, cwd string, environ []string) (string, error) {
+	if filepath.IsAbs(command) {
+		return command, nil
+	}
+	if strings.ContainsRune(command, '/') || strings.ContainsRune(command, filepath.Separator) {
+		return filepath.Join(cwd, command), nil
+	}
+	path, given := "", false
+	for _, kv := range environ { // the last one counts
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "PATH" || runtime.GOOS == "windows" && strings.EqualFold(name, "PATH") {
+			path, given = value, true
+		}
+	}
+	if !given {
+		path = os.Getenv("PATH")
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // the folder of a project is no place for programs
+		}
+		if found, err := exec.LookPath(filepath.Join(dir, command)); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("there is no program %q on the PATH of the daemon: write its whole path, or set PATH in the server's environment", command)
+}
+
+// startError says why a program did not start without repeating its path.
+func startError(err error) error {
+	var pe *os.PathError
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return errors.New("there is no such program, or no such folder to run it in")
+	case errors.Is(err, os.ErrPermission):
+		return errors.New("it is not a program that may be run")
+	case errors.As(err, &pe):
+		return pe.Err
+	}
+	return err
+}
+
+// stdioConn is a connection to a process. It implements sdk.Connection.
+type stdioConn struct {
+	cmd    *exec.Cmd
+	group  *tool.Group
+	stdin  io.WriteCloser
+	stdout *os.File
+	stderr lastBytes
+
+	lines   chan []byte
+	broken  error // why lines was closed; read it after that
+	queue   []jsonrpc.Message
+	writing sync.Mutex
+
+	once    sync.Once
+	closing chan struct{}
+	exited  chan struct{} // the process has been waited for
+	status  error         // of it
+}
+
+// wait ends when the process and everything it started have ended.
+func (c *stdioConn) wait() {
+	defer close(c.exited)
+	c.status = c.cmd.Wait()
+	// What is left of the group has nobody to serve any more.
+	if c.group.Terminate() {
+		timer := time.NewTimer(exitTime / 4)
+		defer timer.Stop()
+		<-timer.C
+		c.group.Kill()
+	}
+	c.group.Close()
+	// Nor has what left the group and still holds its output.
+	_ = c.stdout.SetReadDeadline(time.Now().Add(exitTime))
+}
+
+// read gives the lines that may be messages to lines.
+func (c *stdioConn) read() {
+	defer c.stdout.Close()
+	defer close(c.lines)
+	r := bufio.NewReaderSize(c.stdout, 64<<10)
+	for {
+		line, err := readLine(r)
+		if line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))); len(line) > 0 && (line[0] == '{' || line[0] == '[') {
+			select {
+			case c.lines <- line:
+			case <-c.closing:
+				return
+			}
+		}
+		if err != nil {
+			c.broken = err
+			return
+		}
+	}
+}
+
+var errTooLong = fmt.Errorf("it sent a message of more than %d MiB", maxMessage>>20)
+
+// readLine reads to the next newline, or to the end.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxMessage:
+			return nil, errTooLong
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		}
+		return line, err
+	}
+}
+
+// Read implements sdk.Connection. Lines that are no JSON-RPC are passed over:
+// servers print what they like.
+func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		if len(c.queue) > 0 {
+			m := c.queue[0]
+			c.queue = c.queue[1:]
+			return m, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closing:
+			return nil, io.EOF
+		case line, ok := <-c.lines:
+			if !ok {
+				return nil, io.EOF
+			}
+			c.queue = messages(line)
+		}
+	}
+}
+
+// messages reads a line: a message, or a batch of them as old servers send it.
+func messages(line []byte) []jsonrpc.Message {
+	batch := []json.RawMessage{line}
+	if line[0] == '[' && json.Unmarshal(line, &batch) != nil {
+		return nil
+	}
+	var all []jsonrpc.Message
+	for _, raw := range batch {
+		if m, err := jsonrpc.DecodeMessage(raw); err == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Write implements sdk.Connection.
+func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return fmt.Errorf("encoding a message: %w", err)
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	// A server that reads nothing would keep us here: Close closes the pipe.
+	_, err = c.stdin.Write(append(data, '\n'))
+	return err
+}
+
+// SessionID implements sdk.Connection.
+func (c *stdioConn) SessionID() string { return "" }
+
+// Close implements sdk.Connection. It closes the server's input, asks it to
+// end and ends it, and returns when nothing of it runs any more.
+func (c *stdioConn) Close() error {
+	c.once.Do(func() {
+		close(c.closing)
+		c.stdin.Close()
+	})
+	for _, end := range []func(){func() { c.group.Terminate() }, c.group.Kill} {
+		timer := time.NewTimer(exitTime)
+		select {
+		case <-c.exited:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+			end()
+		}
+	}
+	<-c.exited
+	return nil
+}
+
+// why says what became of the process, once it has ended or is given up.
+func (c *stdioConn) why() string {
+	timer := time.NewTimer(exitTime)
+	defer timer.Stop()
+	said := "it closed its output"
+	select {
+	case <-c.exited:
+		said = "it exited"
+		if c.status != nil && !errors.Is(c.status, exec.ErrWaitDelay) {
+			said = "it ended with " + c.status.Error()
+		}
+	case <-timer.C:
+	}
+	select {
+	case _, more := <-c.lines:
+		if !more && errors.Is(c.broken, errTooLong) {
+			said = c.broken.Error()
+		}
+	default:
+	}
+	if last := c.stderr.line(); last != "" {
+		said += "; the last it said was: " + last
+	}
+	return said
+}
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (l *lastBytes) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	if len(p) > stderrKept {
+		p = p[len(p)-stderrKept:]
+	}
+	if over := len(l.buf) + len(p) - stderrKept; over > 0 {
+		l.buf = append(l.buf[:0], l.buf[over:]...)
+	}
+	l.buf = append(l.buf, p...)
+	return n, nil
+}
+
+// line is the last line that says something.
+func (l *lastBytes) line() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.Split(string(l.buf), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if s := clean(lines[i], 300); s != "" {
+			return s
+		}
+	}
+	return ""
+}
