@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"agentpool/native/llm":             1,
 	"agentpool/native/llm/credentials": 1,
 	"agentpool/native/llm/fakellm":     1, // for tests
+	"agentpool/native/mcp/mcptest":     1, // for tests
 
 	"agentpool":       4,
 	"daemon":          4,

@@ -23,6 +23,7 @@ type Config struct {
 	Web          Web         `toml:"web"`
 	// Agents by name. The built-in agent "hermes" is always among them.
 	Agents map[string]Agent `toml:"agents"`
+	MCP    MCP              `toml:"mcp"`
 	// Listen says where the daemon accepts connections.
 	Listen []Listen `toml:"listen"`
 }
@@ -149,6 +150,7 @@ func Default() Config {
 		Tools:  defaultTools(),
 		Web:    defaultWeb(),
 		Agents: map[string]Agent{"hermes": nativeAgent()},
+		MCP:    defaultMCP(),
 		Listen: []Listen{{Address: "unix"}},
 	}
 }

@@ -57,6 +57,9 @@ func TestSampleNamesEveryKey(t *testing.T) {
 		if len(k) > 1 && k[0] == "agents" { // whatever its name
 			k[1] = "*"
 		}
+		if len(k) > 2 && k[0] == "mcp" && k[1] == "servers" {
+			k[2] = "*"
+		}
 		have[k.String()] = true
 	}
 	var walk func(t reflect.Type, path toml.Key)
@@ -98,6 +101,12 @@ func TestSampleExamplesAreValidAndShowDefaults(t *testing.T) {
 	want.Command = []string{"claude-agent-acp"}
 	want.Env = map[string]string{}
 	if d := cmp.Diff(want, got.Agents["claude"]); d != "" {
+		t.Errorf("(-default +example)\n%s", d)
+	}
+	notes := MCPServer{
+		Type: "stdio", Command: []string{"npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/me/notes"}, Env: map[string]string{}, Call: defaultMCP().Call,
+	}
+	if d := cmp.Diff(notes, got.MCP.Servers["notes"]); d != "" {
 		t.Errorf("(-default +example)\n%s", d)
 	}
 }
@@ -142,8 +151,18 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		text string
 		want string // all lines of the error
 	}{
+		"a server without anything": {"[mcp.servers.x]\ntrusted = true\n",
+			`c.toml:1: mcp.servers.x: has neither command nor url; say how the server is reached`},
+		"a server with both": {"[mcp.servers.x]\ncommand = [\"a\"]\nurl = \"https://h/mcp\"\n",
+			`c.toml:3: mcp.servers.x.url: is not of servers of the type "stdio"; remove it`},
+		"a secret is not repeated": {"[mcp.servers.x]\nurl = \"secret\"\nheaders = { \"a b\" = \"secret\" }\n",
+			"c.toml:2: mcp.servers.x.url: is no address; write it as in url = \"https://example.org/mcp\"\n" +
+				`c.toml:3: mcp.servers.x.headers."a b": is no HTTP header`},
+		"mcp limits": {"[mcp]\nwait = \"2m\"\ncall = \"1ms\"\n",
+			"c.toml:2: mcp.wait: 2m0s is not allowed; choose 0s to 1m\n" +
+				"c.toml:3: mcp.call: 1ms is not allowed; choose 1s or more"},
 		"unknown key": {"\ndefault_agnet = \"hermes\"\n",
-			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen"},
+			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, listen"},
 		"unknown key in a table": {"[permissions]\n\n# comment\ntimeuot = \"1s\"\n",
 			"c.toml:4: permissions.timeuot: unknown key; known here: timeout, detached"},
 		"unknown key of an agent": {"[agents.claude]\ncommand = [\"x\"]\nwram = 1\n",
@@ -151,7 +170,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"unknown key in an array of tables": {"[[listen]]\naddress = \"unix\"\n[[listen]]\naddress = \"unix\"\ntls = true\n",
 			"c.toml:5: listen.tls: unknown key; known here: address"},
 		"unknown table, once": {"[telemetry]\na = 1\nb = 2\n",
-			"c.toml:1: telemetry: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen"},
+			"c.toml:1: telemetry: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, listen"},
 		"unknown dotted key": {"log.colour = true",
 			"c.toml:1: log.colour: unknown key; known here: level, file, max_size, keep"},
 		"relative log file": {"[log]\nfile = \"hermesd.log\"\n",
@@ -161,8 +180,8 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"no old log files": {"[log]\nkeep = 0\n",
 			"c.toml:2: log.keep: 0 is not allowed; choose 1 to 1000"},
 		"several mistakes, in order of lines": {"x = 1\ny = 2\n[log]\nlevel = \"loud\"\n",
-			"c.toml:1: x: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen\n" +
-				"c.toml:2: y: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, listen\n" +
+			"c.toml:1: x: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, listen\n" +
+				"c.toml:2: y: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, listen\n" +
 				"c.toml:4: log.level: \"loud\" is not allowed; choose one of: trace, debug, info, warn, error"},
 		"wrong type": {"default_agent = 3\n",
 			"c.toml:1: default_agent: has a value of type integer, but must be of type string"},

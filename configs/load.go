@@ -45,6 +45,9 @@ func Parse(name string, data []byte) (Config, error) {
 	if read.Agents == nil {
 		read.Agents = map[string]Agent{}
 	}
+	for name, s := range read.MCP.Servers {
+		read.MCP.Servers[name] = s.withDefaults()
+	}
 	for name, a := range read.Agents {
 		read.Agents[name] = a.withDefaults(func(key string) bool { return md.IsDefined("agents", name, key) })
 	}

@@ -130,6 +130,8 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		}
 	}
 
+	c.MCP.invalid(md, bad)
+
 	if len(c.Listen) == 0 {
 		bad(toml.Key{"listen"}, "is empty; remove it to listen on the default socket")
 	}

@@ -35,7 +35,7 @@ func (e *editor) list(r *jsonrpc.Request) jsonrpc.Handler {
 				next = cursorOf(entries[pageSize-1])
 				break
 			}
-			entries = append(entries, acp.SessionEntry{ID: string(m.ID), Cwd: m.Cwd, Dirs: m.Dirs, Title: m.Title, Updated: m.Updated, Meta: sessionMeta(m, false, nil)})
+			entries = append(entries, acp.SessionEntry{ID: string(m.ID), Cwd: m.Cwd, Dirs: m.Dirs, Title: m.Title, Updated: m.Updated, Meta: sessionMeta(m, false)})
 		}
 		return acp.ListResult(entries, next), nil
 	}

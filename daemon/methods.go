@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -100,6 +99,7 @@ func (e *editor) initialize(params json.RawMessage) (any, error) {
 // agentCaps is what the daemon delivers whatever agent a session has.
 var agentCaps = acp.AgentCaps{
 	Load: true, Image: true, EmbeddedContext: true,
+	MCPHTTP: true, MCPSSE: true,
 	List: true, Resume: true, Close: true, Delete: true, Fork: true, AdditionalDirs: true,
 }
 
@@ -207,7 +207,7 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 	}
 	s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
 		a.at(snap, c, func(ctx context.Context, snap session.Snapshot) error {
-			res := acp.SessionResult("", snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, kept, nil))
+			res := acp.SessionResult("", snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, kept))
 			if replay {
 				return a.catchUp(ctx, w, snap, res)
 			}
@@ -220,16 +220,13 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 }
 
 // sessionMeta is what `_meta` says of a session besides the protocol's words.
-func sessionMeta(m session.Meta, kept bool, warnings []string) json.RawMessage {
+func sessionMeta(m session.Meta, kept bool) json.RawMessage {
 	h := map[string]any{"agent": m.Agent}
 	if m.Parent != "" {
 		h["sessionProvenance"] = map[string]any{"parent": m.Parent, "forkedAt": m.ForkedAt}
 	}
 	if kept {
-		warnings = append(warnings, "the session keeps its own mcpServers and additionalDirectories: it is in use")
-	}
-	if len(warnings) > 0 {
-		h["warnings"] = warnings
+		h["warnings"] = []string{"the session keeps its own mcpServers and additionalDirectories: it is in use"}
 	}
 	return acp.HermesMeta(raw(h))
 }
@@ -286,7 +283,7 @@ func (e *editor) newSession(r *jsonrpc.Request) jsonrpc.Handler {
 		if err != nil {
 			return nil, wire(err, "")
 		}
-		return e.enter(ctx, r, s, serverWarning(p.Servers))
+		return e.enter(ctx, r, s, (*session.Session).AttachMaker)
 	}
 }
 
@@ -295,21 +292,14 @@ func checkServers(servers []acp.MCPServer) error {
 	return acp.CheckTransports(servers, agentCaps.MCPHTTP, agentCaps.MCPSSE)
 }
 
-// serverWarning says plainly what is not done with MCP servers.
-func serverWarning(servers []acp.MCPServer) []string {
-	if len(servers) == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d MCP servers are remembered but not started: this agent cannot use them yet", len(servers))}
-}
-
 // enter attaches the connection to a session that was made for it, and gives
 // the answer to session/new or session/fork.
-func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Session, warnings []string) (any, error) {
+func (e *editor) enter(ctx context.Context, r *jsonrpc.Request, s *session.Session,
+	attach func(*session.Session, session.Editor, func(session.Snapshot, *session.Cursor), func(error))) (any, error) {
 	a := e.attach(s)
 	return a.await(ctx, r, func(w *waiting) {
-		s.Attach(e, func(snap session.Snapshot, c *session.Cursor) {
-			res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false, warnings))
+		attach(s, e, func(snap session.Snapshot, c *session.Cursor) {
+			res := acp.SessionResult(string(s.ID()), snap.Settings.Modes, acp.FilterOptions(snap.Settings.Options, e.caps()), sessionMeta(snap.Meta, false))
 			a.later(todo{at: snap.At, cursor: c, do: func(context.Context) error { return a.present(w, snap, res) }})
 		}, func(err error) {
 			a.abandon(w, wire(err, s.ID()))
@@ -351,7 +341,7 @@ func (e *editor) fork(r *jsonrpc.Request) jsonrpc.Handler {
 		if err != nil {
 			return nil, wire(err, id)
 		}
-		return e.enter(ctx, r, s, serverWarning(p.Servers))
+		return e.enter(ctx, r, s, (*session.Session).Attach)
 	}
 }
 

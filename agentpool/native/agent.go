@@ -14,7 +14,7 @@
 // Prompt runs one turn on its caller's goroutine and owns the history and the
 // grants while it does. Set may be called at any time; the mode it sets counts
 // for the next call that is judged, model and effort for the next turn. Close cancels a running Prompt and returns
-// when nothing of the agent runs any more, no process either.
+// when nothing of the agent runs any more, no process and no MCP server either.
 package native
 
 import (
@@ -24,12 +24,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
+	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
 	"github.com/hermesd/hermesd/agentpool/native/tool/web"
 	"github.com/hermesd/hermesd/daemon/session"
@@ -54,8 +56,9 @@ type Config struct {
 	// It must outlive the agents.
 	Catalog *catalog.Catalog
 
-	Version     string        // of hermesd, for /version
-	Protected   []string      // hermesd's own configuration and state: asked about in every mode
+	Version     string   // of hermesd, for /version
+	Protected   []string // hermesd's own configuration and state: asked about in every mode
+	MCP         MCPConfig
 	TimeLimit   time.Duration // of a command, default 120 s
 	MaxTime     time.Duration // a command can ask for, default 1 h
 	OutputLimit int           // bytes of output of a command that are kept, default 32 KiB
@@ -92,6 +95,8 @@ type Agent struct {
 	tools  *tool.Registry
 	env    tool.Env
 
+	servers *mcp.Set
+
 	life   context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup // the running Prompt, and what Open left to do
@@ -101,6 +106,7 @@ type Agent struct {
 	turn    session.Seq // that runs, 0 if none
 	notices int         // that were given in it
 	closed  bool
+	news    []string // to be said to the user when no message is under way
 
 	// Owned by the running Prompt.
 	model   llm.Model // of the turn, as it was chosen when it began
@@ -110,6 +116,8 @@ type Agent struct {
 	history history
 	grants  map[grant]bool
 	titled  bool
+	told    map[string]toldTool // tools of MCP servers the model knows of
+	met     bool                // a turn has waited for the servers
 }
 
 var _ session.Agent = (*Agent)(nil)
@@ -178,7 +186,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		}
 		past.history.settle()
 		a.history, a.titled, said = past.history, past.titled, past.commands
-		a.prefix, a.meter = past.prefix, past.meter
+		a.prefix, a.meter, a.told = past.prefix, past.meter, past.told
 	}
 	a.titled = a.titled || spec.Meta.Title != ""
 	a.life, a.cancel = context.WithCancel(context.Background())
@@ -186,6 +194,8 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		a.work.Go(func() { _ = host.Update(a.life, update) })
 	}
 	opened = true
+	a.openServers(spec.Meta)
+	a.tools = tool.NewRegistry(slices.Concat(a.tools.All(), a.servers.Generic())...)
 	return a, settings(chosen, models.List(ctx, chosen.model)), nil
 }
 
@@ -204,6 +214,9 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 	defer func() {
 		a.mu.Lock()
 		a.turn = 0
+		if len(a.news) > 0 && !a.closed {
+			a.work.Go(func() { _ = a.sayNews(a.life) })
+		}
 		a.mu.Unlock()
 	}()
 	a.model, a.effort = a.models.Open(chosen.model), chosen.effort
@@ -270,6 +283,7 @@ func (a *Agent) Close() error {
 	a.mu.Unlock()
 	a.cancel()
 	a.env.Jobs.Close() // its goroutines may add to the work
+	a.servers.Close()
 	a.work.Wait()
 	a.done()
 	return nil

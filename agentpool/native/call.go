@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
 	"github.com/hermesd/hermesd/daemon/session"
 )
@@ -36,7 +37,7 @@ type call struct {
 func (t *turn) runCalls(ctx context.Context, wanted []llm.ToolCall) (llm.Message, error) {
 	calls := make([]*call, len(wanted))
 	for i, w := range wanted {
-		calls[i] = &call{ToolCall: w, tool: t.tools.Find(w.Name), start: time.Now()}
+		calls[i] = &call{ToolCall: w, tool: t.find(w.Name), start: time.Now()}
 	}
 	var fault error
 	for _, c := range calls {
@@ -183,7 +184,7 @@ func (t *turn) runCall(ctx context.Context, c *call) (r tool.Result, err error) 
 		}
 	}
 	c.start = time.Now()
-	return c.action.Run(ctx, func(content []tool.Content) {
+	return c.action.Run(mcp.WithAsker(ctx, t.asker(c)), func(content []tool.Content) {
 		// A view that cannot be shown is no reason to end the call; the end of
 		// the call meets the same error.
 		_ = t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Content: content}))

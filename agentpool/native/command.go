@@ -19,6 +19,7 @@ func commands() []command {
 	return []command{
 		{"help", "What this agent can do and which commands there are", (*Agent).help},
 		{"tools", "The tools of this agent, and what is asked before they run", (*Agent).listTools},
+		{"mcp", "The MCP servers of this session and how they are doing", (*Agent).listServers},
 		{"version", "The version of hermesd and the model in use", (*Agent).version},
 	}
 }
@@ -66,7 +67,7 @@ func (a *Agent) help() string {
 	if a.chosenModel().Provider == catalog.Offline {
 		b.WriteString("\nThe offline model is no language model. It reads a prompt line by line and knows the words " + llm.Words + ":\n\n" +
 			"```\nsay TEXT\nthink TEXT\nread PATH [A-B]\nsearch PATTERN [PATH]\nwrite PATH          the lines up to a lone \".\" are the content\n" +
-			"edit PATH           lines to \"---\" are the old text, lines to a lone \".\" the new\nrun COMMAND\nplan A; B; C\n" +
+			"edit PATH           lines to \"---\" are the old text, lines to a lone \".\" the new\nrun COMMAND\nplan A; B; C\ncall SERVER TOOL [JSON]\n" +
 			"stream N [BYTES]\nsleep DURATION\nfail TEXT\n```\n")
 	}
 	return b.String()

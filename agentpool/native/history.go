@@ -62,12 +62,26 @@ func (h *history) settle() {
 }
 
 // takeBack removes the last message if it is a prompt: it failed, and what made
-// it fail must not make every later one fail too.
-func (h *history) takeBack() {
+// it fail must not make every later one fail too. It tells whether it was one.
+func (h *history) takeBack() bool {
 	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.RoleUser {
 		h.bytes -= size(h.messages[n-1])
 		h.messages = h.messages[:n-1]
+		return true
 	}
+	return false
+}
+
+// note puts a note beside the last prompt.
+func (h *history) note(text string) {
+	n := len(h.messages)
+	if n == 0 || h.messages[n-1].Role != llm.RoleUser {
+		return
+	}
+	m := &h.messages[n-1]
+	h.bytes -= size(*m)
+	m.Parts = append(m.Parts[:len(m.Parts):len(m.Parts)], llm.Part{Note: text})
+	h.bytes += size(*m)
 }
 
 // kept drops empty parts and cuts huge texts.
@@ -108,7 +122,7 @@ func cutText(s string) string {
 func size(m llm.Message) int {
 	n := 0
 	for _, p := range m.Parts {
-		n += len(p.Text) + len(p.Thought)
+		n += len(p.Text) + len(p.Thought) + len(p.Note)
 		if p.Attachment != nil {
 			n += len(p.Attachment.Text) + len(p.Attachment.Data) + len(p.Attachment.URI)
 		}
@@ -128,7 +142,8 @@ type record struct {
 	Grant   *grant       `json:"grant,omitempty"`
 	Prefix  *prefix      `json:"prefix,omitempty"`
 	Spent   *spent       `json:"spent,omitempty"`   // for the message
-	Session session.ID   `json:"session,omitempty"` // whose all this is but the message
+	Note    *note        `json:"note,omitempty"`    // beside the prompt
+	Session session.ID   `json:"session,omitempty"` // whose all this is but the message and the note's text
 }
 
 // memory is what a log says of the past.
@@ -143,6 +158,9 @@ type memory struct {
 
 	prompts map[session.Seq]json.RawMessage // admitted and not started
 	open    bool                            // the turn that runs has put its prompt into the history
+
+	told map[string]toldTool // tools of MCP servers
+	knew map[string]toldTool // the same, when the turn that runs began
 }
 
 // replay takes one record of the log. Records it cannot read are of another
@@ -169,7 +187,7 @@ func (m *memory) replay(r session.Record) error {
 			break
 		}
 		var blocks []json.RawMessage
-		m.open = false
+		m.open, m.knew = false, m.told
 		err := json.Unmarshal(m.prompts[t.Prompt], &blocks)
 		delete(m.prompts, t.Prompt)
 		if err != nil {
@@ -186,8 +204,8 @@ func (m *memory) replay(r session.Record) error {
 		}
 	case session.KindTurnEnded:
 		var t session.TurnEnded
-		if json.Unmarshal(r.Data, &t) == nil && t.Error != nil && m.open {
-			m.history.takeBack()
+		if json.Unmarshal(r.Data, &t) == nil && t.Error != nil && m.open && m.history.takeBack() {
+			m.told = m.knew
 		}
 		m.open = false
 	case session.KindAgentRecord:
@@ -198,6 +216,9 @@ func (m *memory) replay(r session.Record) error {
 		if rec.Message != nil {
 			m.history.add(*rec.Message)
 		}
+		if rec.Note != nil && m.open {
+			m.history.note(rec.Note.Text)
+		}
 		// A fork begins with its parent's log, but not with what was granted
 		// and paid there, nor in the same folder.
 		if rec.Session != m.session {
@@ -207,7 +228,10 @@ func (m *memory) replay(r session.Record) error {
 			m.grants[*rec.Grant] = true
 		}
 		if rec.Prefix != nil {
-			m.prefix = rec.Prefix
+			m.prefix, m.told = rec.Prefix, rec.Prefix.MCP
+		}
+		if rec.Note != nil {
+			m.told = rec.Note.Told
 		}
 		if rec.Spent != nil {
 			m.meter.add(*rec.Spent)

@@ -18,6 +18,8 @@ import (
 type prefix struct {
 	System string         `json:"system"`
 	Tools  []llm.ToolSpec `json:"tools"`
+	// MCP are the tools of MCP servers it tells of, by full name.
+	MCP map[string]toldTool `json:"mcp,omitempty"`
 }
 
 // newPrefix makes the prefix of a session. It says nothing that another

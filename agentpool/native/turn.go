@@ -39,10 +39,22 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 	if c, ok := slashCommand(prompt); ok {
 		return "end_turn", t.host.Update(ctx, appendChunk(chunkHead("agent_message_chunk", t.messageID()), c.answer(t.Agent)))
 	}
+	knew, titled := t.told, prompt
+	failed := func() { // with a prompt that is taken back goes what was told beside it
+		if t.history.takeBack() {
+			t.told = knew
+		}
+	}
+	if err = t.sayNews(ctx); err == nil {
+		err = t.meetServers(ctx, &prompt)
+	}
 	t.history.add(prompt)
-	if err := t.entitle(ctx, prompt); err != nil {
+	if err == nil {
+		err = t.entitle(ctx, titled)
+	}
+	if err != nil {
 		if ctx.Err() == nil {
-			t.history.takeBack()
+			failed()
 		}
 		return "", err
 	}
@@ -56,7 +68,7 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 			err = kerr
 		}
 		if err != nil && ctx.Err() == nil {
-			t.history.takeBack()
+			failed()
 		}
 		calls := callsOf(msg)
 		if err == nil && len(calls) > 0 {
@@ -71,6 +83,9 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		}
 		if err == nil {
 			err = t.sayUsage(ctx)
+		}
+		if err == nil {
+			err = t.sayNews(ctx)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -171,10 +186,11 @@ func (t *turn) freeze(ctx context.Context) error {
 		return nil
 	}
 	p := newPrefix(&t.env, t.tools)
+	p.listServers(t.servers)
 	if err := t.host.Record(ctx, encode(record{Prefix: p, Session: t.id})); err != nil {
 		return err
 	}
-	t.prefix = p
+	t.prefix, t.told = p, p.MCP
 	return nil
 }
 

@@ -548,7 +548,7 @@ func TestStopReasonsOfTheModelReachTheEditor(t *testing.T) {
 
 func TestTitleCommandsAndUsageAreTold(t *testing.T) {
 	w := newWorld(t, Config{Version: "1.2.3"})
-	if c := w.updates("available_commands_update"); len(c) != 1 || len(c[0]["availableCommands"].([]any)) != 3 {
+	if c := w.updates("available_commands_update"); len(c) != 1 || len(c[0]["availableCommands"].([]any)) != 4 {
 		t.Error(c)
 	}
 	w.prompt("/version")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/hermesd/hermesd/agentpool/native"
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
+	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/configs"
 	"github.com/hermesd/hermesd/daemon"
 	"github.com/hermesd/hermesd/daemon/session"
@@ -226,6 +229,7 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 			Panicked: func(tool string, value any, stack []byte) {
 				log.Error().Str("tool", tool).Interface("panic", value).Bytes("stack", stack).Msg("a tool panicked")
 			},
+			MCP: mcpConfig(o.Config.MCP),
 			Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
 		}}
 	}
@@ -244,6 +248,31 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 		}
 	}
 	return agentpool.New(c, log.With().Str("part", "agents").Logger()), closeModels, nil
+}
+
+// mcpConfig says in the agents' words what the file says of MCP servers.
+func mcpConfig(c configs.MCP) native.MCPConfig {
+	pairs := func(m map[string]string) []mcp.Pair {
+		var all []mcp.Pair
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			all = append(all, mcp.Pair{Name: name, Value: m[name]})
+		}
+		return all
+	}
+	m := native.MCPConfig{
+		Wait: time.Duration(c.Wait), StartTime: time.Duration(c.Start), CallTime: time.Duration(c.Call), ResultLimit: int(c.Result),
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
+		s := c.Servers[name]
+		server := mcp.Server{
+			Name: name, Transport: s.Type, Env: pairs(s.Env), URL: s.URL, Headers: pairs(s.Headers), Timeout: time.Duration(s.Call), Trusted: s.Trusted,
+		}
+		if len(s.Command) > 0 {
+			server.Command, server.Args = s.Command[0], s.Command[1:]
+		}
+		m.Servers = append(m.Servers, server)
+	}
+	return m
 }
 
 // daemonConfig says in the daemon's words what the file says.

@@ -30,6 +30,18 @@ func (s *Session) Attach(e Editor, ready func(Snapshot, *Cursor), fail func(erro
 	s.post(func() { s.whenMended(func() { s.attach(e, ready, fail) }, fail) }, fail)
 }
 
+// AttachMaker is Attach for the editor that made the session: its cursor stands
+// behind the session's first event, so that it sees all that the agent had to
+// say since then, as what it could not start.
+func (s *Session) AttachMaker(e Editor, ready func(Snapshot, *Cursor), fail func(error)) {
+	s.Attach(e, func(snap Snapshot, c *Cursor) {
+		// What else there is comes with the events.
+		snap = Snapshot{At: 1, Meta: snap.Meta, Settings: snap.Settings, Editors: snap.Editors}
+		c.pos = snap.At
+		ready(snap, c)
+	}, fail)
+}
+
 // whenMended runs do when what a crash left open is closed in the log: nobody
 // is shown that as running. Who comes and who leaves wait alike, in order.
 func (s *Session) whenMended(do func(), fail func(error)) {

@@ -142,6 +142,8 @@ type Part struct {
 	Attachment *Attachment `json:"attachment,omitempty"`
 	Call       *ToolCall   `json:"call,omitempty"`
 	Result     *ToolResult `json:"result,omitempty"`
+	// Note is what hermesd itself tells a model beside a prompt.
+	Note string `json:"note,omitempty"`
 }
 
 // Attachment is something a user put beside the text of a prompt.

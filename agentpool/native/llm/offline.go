@@ -25,6 +25,7 @@ import (
 //	fetch URL           call web_fetch
 //	plan A; B; C        call todo
 //	ask QUESTION        call clarify
+//	call SERVER TOOL [JSON]  call mcp_call
 //	stream N [BYTES]    N message chunks of BYTES bytes
 //	sleep DURATION      wait, cancellable
 //	fail TEXT           the model call fails with TEXT
@@ -126,6 +127,8 @@ func (s step) args() json.RawMessage {
 		args["url"] = s.text
 	case "ask":
 		args["question"] = s.text
+	case "call":
+		args["server"], args["tool"], args["arguments"] = s.call.server, s.call.tool, s.call.args
 	case "plan":
 		items := make([]map[string]string, len(s.items))
 		for i, item := range s.items {

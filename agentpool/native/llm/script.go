@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ const (
 )
 
 // Words lists what the offline model understands, for sentences and help.
-const Words = "say, think, read, search, write, edit, run, fetch, plan, ask, stream, sleep and fail"
+const Words = "say, think, read, search, write, edit, run, fetch, plan, ask, call, stream, sleep and fail"
 
 // step is one thing the offline model does.
 type step struct {
@@ -33,6 +34,7 @@ type step struct {
 	count    int           // stream
 	size     int           // stream
 	pause    time.Duration // sleep
+	call     mcpCall       // call
 	attached *Attachment   // attached
 }
 
@@ -55,6 +57,8 @@ func (s step) calls() (tool string, ok bool) {
 		return "todo", true
 	case "ask":
 		return "clarify", true
+	case "call":
+		return "mcp_call", true
 	}
 	return "", false
 }
@@ -87,7 +91,7 @@ func parseStep(line string, rest []string) (step, []string) {
 	}
 	s := step{word: word, text: arg}
 	switch word {
-	case "say", "think", "read", "search", "write", "edit", "run", "fetch", "plan", "ask", "stream", "sleep", "fail":
+	case "say", "think", "read", "search", "write", "edit", "run", "fetch", "plan", "ask", "call", "stream", "sleep", "fail":
 		if arg == "" {
 			return odd(word + " needs something after it")
 		}
@@ -127,6 +131,11 @@ func parseStep(line string, rest []string) (step, []string) {
 		if len(s.items) == 0 {
 			return odd("a plan needs steps, separated by semicolons")
 		}
+	case "call":
+		var why string
+		if s.call, why = cutCall(arg); why != "" {
+			return odd(why)
+		}
 	case "stream":
 		fields := strings.Fields(arg)
 		var err error
@@ -165,6 +174,30 @@ func cutAt(lines []string, stop string) (before, after []string) {
 		}
 	}
 	return lines, nil
+}
+
+// mcpCall is the call of a tool of an MCP server.
+type mcpCall struct {
+	server, tool string
+	args         json.RawMessage
+}
+
+// cutCall splits "SERVER TOOL [JSON]".
+func cutCall(arg string) (c mcpCall, why string) {
+	var rest string
+	c.server, rest, _ = strings.Cut(arg, " ")
+	c.tool, rest, _ = strings.Cut(strings.TrimSpace(rest), " ")
+	if c.tool == "" {
+		return c, "call takes a server, a tool and its arguments as JSON"
+	}
+	c.args = json.RawMessage("{}")
+	if rest = strings.TrimSpace(rest); rest != "" {
+		if !json.Valid([]byte(rest)) {
+			return c, "the arguments are no JSON"
+		}
+		c.args = json.RawMessage(rest)
+	}
+	return c, ""
 }
 
 // cutRange splits "PATH A-B"; A- is open to the end.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,13 +16,17 @@ import (
 // of life.
 const maxCalls = 12
 
+// progressPause is what lies between two pieces of progress that are shown.
+const progressPause = 200 * time.Millisecond
+
 // call is one that runs.
 type call struct {
-	token    string
-	asker    Asker         // nil: there is nobody to be asked
-	news     chan Progress // capacity 1, the latest
-	alive    chan struct{} // capacity 1: something came
-	elicited bool
+	ctx    context.Context // ends with it
+	token  string
+	asker  Asker         // nil: there is nobody to be asked
+	asking atomic.Int32  // forms that stand before the user
+	news   chan Progress // capacity 1, the latest
+	alive  chan struct{} // capacity 1: something came
 }
 
 // Progress is what a server says of a call that runs.
@@ -71,13 +76,6 @@ var errTime = errors.New("nothing came in time")
 // may happen to it.
 func (l *link) call(ctx context.Context, name string, args json.RawMessage, asker Asker, progress func(Progress)) (*sdk.CallToolResult, error) {
 	s := l.server
-	c := &call{
-		token: "call-" + strconv.FormatInt(l.tokens.Add(1), 10), asker: asker,
-		news: make(chan Progress, 1), alive: make(chan struct{}, 1),
-	}
-	leave := s.enter(c)
-	defer leave()
-
 	type outcome struct {
 		res *sdk.CallToolResult
 		err error
@@ -85,6 +83,11 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 	over := make(chan outcome, 1)
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	c := &call{
+		ctx: limited, token: "call-" + strconv.FormatInt(l.tokens.Add(1), 10), asker: asker,
+		news: make(chan Progress, 1), alive: make(chan struct{}, 1),
+	}
+	defer s.enter(c)()
 	watching, w := watched(limited)
 	params := &sdk.CallToolParams{Name: name, Arguments: args}
 	params.SetProgressToken(c.token)
@@ -95,9 +98,10 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 
 	limit := time.NewTimer(s.spec.Timeout)
 	defer limit.Stop()
-	whole := time.AfterFunc(maxCalls*s.spec.Timeout, func() { cancel(errTime) })
+	whole := time.NewTimer(maxCalls * s.spec.Timeout)
 	defer whole.Stop()
 	lost, late := w.lost, (<-chan time.Time)(nil)
+	news, quiet := c.news, (<-chan time.Time)(nil)
 	for {
 		select {
 		case o := <-over:
@@ -112,17 +116,22 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 				return nil, fmt.Errorf("the MCP server %s refused the call: %w", quoted(s.spec.Name), short(o.err))
 			}
 			return nil, fmt.Errorf("the MCP server %s failed in the call: %w; what the call did is unknown", quoted(s.spec.Name), l.failure(o.err))
-		case p := <-c.news:
+		case p := <-news:
 			if progress != nil {
 				progress(p)
 			}
+			news, quiet = nil, time.After(progressPause)
+		case <-quiet:
+			news, quiet = c.news, nil
 		case <-c.alive:
 			limit.Reset(s.spec.Timeout)
 		case <-limit.C:
-			if l.asking(c) {
+			if c.asking.Load() > 0 {
 				limit.Reset(s.spec.Timeout) // it waits for the user, not we for it
 				continue
 			}
+			cancel(errTime)
+		case <-whole.C:
 			cancel(errTime)
 		case <-lost:
 			// The answer may have been the last that came.
@@ -133,13 +142,6 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 			return nil, fmt.Errorf("the MCP server %s ended the connection in the middle of the call: what the call did is unknown", quoted(s.spec.Name))
 		}
 	}
-}
-
-// asking tells whether the server waits for an answer of the user.
-func (l *link) asking(c *call) bool {
-	l.server.mu.Lock()
-	defer l.server.mu.Unlock()
-	return c.elicited
 }
 
 // progress takes what a server says of a call.

@@ -21,6 +21,8 @@ import (
 type remoteTransport struct {
 	spec   Server
 	client *http.Client
+	life   context.Context // of a stream of events
+	end    context.CancelFunc
 
 	mu   sync.Mutex
 	conn sdk.Connection
@@ -31,7 +33,7 @@ func newRemote(spec Server) (*remoteTransport, error) {
 	if err != nil || u.Host == "" {
 		return nil, errors.New("its URL is none")
 	}
-	return &remoteTransport{spec: spec, client: &http.Client{
+	t := &remoteTransport{spec: spec, client: &http.Client{
 		Transport: &remote{spec: spec, host: u.Host, scheme: u.Scheme, next: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
@@ -50,7 +52,9 @@ func newRemote(spec Server) (*remoteTransport, error) {
 			}
 			return nil
 		},
-	}}, nil
+	}}
+	t.life, t.end = context.WithCancel(context.Background())
+	return t, nil
 }
 
 // Connect implements sdk.Transport.
@@ -58,6 +62,7 @@ func (t *remoteTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	var inner sdk.Transport = &sdk.StreamableClientTransport{Endpoint: t.spec.URL, HTTPClient: t.client, MaxEventSize: maxMessage}
 	if t.spec.Transport == SSE {
 		inner = &sdk.SSEClientTransport{Endpoint: t.spec.URL, HTTPClient: t.client, MaxEventSize: maxMessage}
+		ctx = t.life // its stream would end with ctx; until there is one, abort ends it
 	}
 	conn, err := inner.Connect(ctx)
 	t.mu.Lock()
@@ -69,6 +74,7 @@ func (t *remoteTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 // abort closes the connection under the SDK, which would wait for a server
 // that does not answer.
 func (t *remoteTransport) abort() {
+	t.end()
 	t.mu.Lock()
 	conn := t.conn
 	t.mu.Unlock()

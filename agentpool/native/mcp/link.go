@@ -67,6 +67,7 @@ func (o Options) connect(ctx context.Context, spec Server) (*link, error) {
 	}
 	l, err := o.handshake(ctx, t, t.abort)
 	if err != nil {
+		t.abort()
 		t.client.CloseIdleConnections()
 		return nil, short(err)
 	}
@@ -179,6 +180,16 @@ func (l *link) failure(err error) error {
 		return short(err)
 	}
 	return errors.New("the connection has ended")
+}
+
+// over tells whether the connection has ended.
+func (l *link) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // close ends the connection and returns when nothing of it runs.

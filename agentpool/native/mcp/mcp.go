@@ -64,6 +64,8 @@ type Options struct {
 	Environ   []string // of processes, without keys
 	StartTime time.Duration
 	CallTime  time.Duration
+	// ResultLimit is how many bytes of text are taken of a result.
+	ResultLimit int
 	// Tell is given sentences for the user: who failed and why, who is back.
 	// It must not block.
 	Tell func(string)

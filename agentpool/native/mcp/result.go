@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/hermesd/hermesd/agentpool/native/llm"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -122,9 +121,13 @@ func (r *result) block(what string, block any, size int, mime string) {
 // request too, so it is looked at what it really is.
 func (r *result) image(data []byte, mime string) {
 	encoded := base64.StdEncoding.EncodeToString(data)
+	is := http.DetectContentType(data)
+	if seen[is] {
+		mime = is
+	}
 	r.block("an image", map[string]any{"type": "image", "data": encoded, "mimeType": mime}, len(data), mime)
-	if is := http.DetectContentType(data); seen[is] && len(data) <= maxImage && len(r.out.Images) < maxImages {
-		r.out.Images = append(r.out.Images, llm.Attachment{Kind: "image", MimeType: is, Data: encoded})
+	if seen[is] && len(data) <= maxImage && len(r.out.Images) < maxImages {
+		r.out.Images = append(r.out.Images, tool.Image{MimeType: is, Data: encoded})
 	}
 }
 

@@ -28,6 +28,7 @@ type server struct {
 	opts  Options
 	tried chan struct{} // closed when the first try is over
 	wake  chan struct{} // capacity 1: somebody wants it
+	over  chan struct{} // closed when run has ended
 
 	mu    sync.Mutex
 	now   condition
@@ -51,7 +52,7 @@ func newServer(spec Server, opts Options) *server {
 		spec.Timeout = opts.CallTime
 	}
 	return &server{
-		spec: spec, opts: opts, tried: make(chan struct{}), wake: make(chan struct{}, 1),
+		spec: spec, opts: opts, tried: make(chan struct{}), wake: make(chan struct{}, 1), over: make(chan struct{}),
 		now: condition{state: Starting, tries: 1}, moved: make(chan struct{}),
 	}
 }
@@ -83,7 +84,11 @@ func (s *server) nudge() {
 // run is the server's life: connect, serve, and again when it has ended.
 func (s *server) run(ctx context.Context) {
 	first := sync.OnceFunc(func() { close(s.tried) })
-	defer first()
+	defer func() {
+		s.change(func(c *condition) { c.state, c.reason, c.link, c.tools = Failed, errOver.Error(), nil, nil })
+		close(s.over)
+		first()
+	}()
 	told := false // the user knows that it failed
 	for failures := 0; ; {
 		flaps := false // it works and ends and works: said once
@@ -218,18 +223,22 @@ func (s *server) ready(ctx context.Context) (*link, error) {
 		now, moved := s.now, s.moved
 		s.mu.Unlock()
 		switch {
-		case now.state == Ready:
+		case now.state == Ready && now.link != nil && !now.link.over():
 			return now.link, nil
 		case now.state == Failed && (from.state == Starting || now.tries > from.tries):
 			return nil, errors.New(now.reason)
 		}
 		select {
 		case <-moved:
+		case <-s.over:
+			return nil, errOver
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
+
+var errOver = errors.New("the session has ended")
 
 // enter notes that a call runs; the returned function that it is over.
 func (s *server) enter(c *call) (leave func()) {

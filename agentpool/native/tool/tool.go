@@ -120,11 +120,13 @@ type Location struct {
 	Line int    `json:"line,omitempty"` // from 1
 }
 
-// Content is what an editor shows of a call: a text, a diff or a picture.
+// Content is what an editor shows of a call: a text, a diff, a picture, or
+// another block.
 type Content struct {
 	Text  string
 	Diff  *Diff
 	Image *Image
+	Block json.RawMessage // an ACP content block, as a resource
 }
 
 // Image is a picture.
@@ -159,6 +161,12 @@ func (c Content) MarshalJSON() ([]byte, error) {
 			Type    string `json:"type"`
 			Content image  `json:"content"`
 		}{"content", image{"image", *c.Image}})
+	}
+	if c.Block != nil {
+		return encode(struct {
+			Type    string          `json:"type"`
+			Content json.RawMessage `json:"content"`
+		}{"content", c.Block})
 	}
 	type text struct {
 		Type string `json:"type"`

@@ -114,6 +114,8 @@ func (m *Model) message(b []byte, msg llm.Message) []byte {
 		switch {
 		case p.Text != "":
 			b = text(b, p.Text)
+		case p.Note != "":
+			b = text(b, p.Note)
 		case p.Call != nil:
 			b = append(wire.AppendComma(b), `{"type":"tool_use"`...)
 			b = wire.AppendMember(b, "id", p.Call.ID)

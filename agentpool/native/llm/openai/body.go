@@ -167,6 +167,8 @@ func user(b []byte, msg llm.Message) []byte {
 		switch {
 		case p.Text != "":
 			b = text(b, p.Text)
+		case p.Note != "":
+			b = text(b, p.Note)
 		case p.Attachment == nil:
 		case p.Attachment.Kind == "image":
 			b = image(b, *p.Attachment)

@@ -1,0 +1,3 @@
+package mcptest
+
+func ignoreSignals() {}
