@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -120,10 +121,13 @@ func (o Options) handshake(ctx context.Context, t sdk.Transport, abort func()) (
 	return l, nil
 }
 
+// rejected is the code of the SDK's own error for what did not get to a server.
+const rejected = -32005
+
 // isAnswer tells whether the server has answered, with an error.
 func isAnswer(err error) bool {
 	var e *jsonrpc.Error
-	return errors.As(err, &e)
+	return errors.As(err, &e) && e.Code != rejected
 }
 
 // fileURI is the file URI of an absolute path.
@@ -214,12 +218,11 @@ func (l *link) close() {
 	l.cleanup()
 }
 
+var doings = regexp.MustCompile(`(calling|sending) "[a-z/]*": |rejected by transport: `)
+
 // short makes one line of an error, without what the SDK says of its own
 // doings.
 func short(err error) error {
-	text := err.Error()
-	for _, prefix := range []string{`calling "initialize": `, `sending "initialize": `, `rejected by transport: `} {
-		text = strings.ReplaceAll(text, prefix, "")
-	}
+	text := doings.ReplaceAllString(err.Error(), "")
 	return errors.New(clean(text, 500))
 }

@@ -172,10 +172,8 @@ func remoteServer(t *testing.T, transport string, s *mcptest.Server, wrap func(h
 	hs := httptest.NewServer(h)
 	t.Cleanup(func() {
 		hs.CloseClientConnections()
+		s.Close()
 		hs.Close()
-		for session := range s.Sessions() {
-			session.Close()
-		}
 	})
 	return Server{Name: "x", Transport: transport, URL: hs.URL}
 }
@@ -494,6 +492,7 @@ func TestALostHTTPConnectionFailsTheCall(t *testing.T) {
 	s := mcptest.New()
 	hs := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.Server }, nil))
 	defer hs.Close()
+	defer s.Close()
 	set := open(t, Options{}, Server{Name: "x", Transport: HTTP, URL: hs.URL})
 	errs := make(chan error, 1)
 	go func() {

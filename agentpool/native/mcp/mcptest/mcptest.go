@@ -82,10 +82,19 @@ func Child() bool {
 type Server struct {
 	*mcp.Server
 
+	quit      chan struct{}
 	mu        sync.Mutex
 	started   int
 	cancelled int
 	Listed    chan struct{} // gets a value for each listing of tools, if there is room
+}
+
+// Close ends the calls that sleep, and all sessions.
+func (s *Server) Close() {
+	close(s.quit)
+	for session := range s.Sessions() {
+		session.Close()
+	}
 }
 
 // Cancelled is how many calls of "sleep" were cancelled.
@@ -153,7 +162,7 @@ func args(r *mcp.CallToolRequest) arguments {
 //	shrink     removes the tool named t
 //	any.of     has a schema that some providers refuse
 func New() *Server {
-	s := &Server{Listed: make(chan struct{}, 1)}
+	s := &Server{Listed: make(chan struct{}, 1), quit: make(chan struct{})}
 	s.Server = mcp.NewServer(&mcp.Implementation{Name: "mcptest", Version: "1"}, &mcp.ServerOptions{Instructions: "Use echo for everything."})
 	srv := s.Server
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
@@ -192,6 +201,8 @@ func New() *Server {
 		select {
 		case <-time.After(time.Duration(args(r).N) * time.Millisecond):
 			return "slept", nil
+		case <-s.quit:
+			return "", context.Canceled
 		case <-ctx.Done():
 			s.mu.Lock()
 			s.cancelled++
