@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"transport/identity": 1,
 	"transport/tokens":   1,
 
+	"agentpool/environ":       2,
 	"agentpool/holder":        2,
 	"daemon/session":          2,
 	"transport/acpclient":     2,

@@ -29,8 +29,11 @@ type editor struct {
 	conn  *transport.Conn
 	peer  *jsonrpc.Peer
 	hello link.Hello // ID names the connection
-	log   zerolog.Logger
-	since time.Time
+	// environ is the editor's environment: what runs for it gets. It is nowhere but
+	// here and in what this connection asks for, and goes with them.
+	environ *session.Environ
+	log     zerolog.Logger
+	since   time.Time
 
 	gone   chan struct{}   // closed when the daemon does not know it any more
 	ctx    context.Context // ends with the connection
@@ -69,13 +72,14 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 		if w.Error != "" {
 			return nil, errors.New(w.Error)
 		}
-		hello.Env = nil // for the agents that are started for an editor; the built-in one is not
 	} else {
 		_ = c.SetWriteDeadline(time.Time{})
 		rest = &firstLine{r: rest, c: c}
 		hello = link.Hello{ID: link.NewID()}
 	}
-	e := &editor{d: d, conn: c, hello: hello, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
+	environ := session.NewEnviron(hello.Env) // letIn leaves none of another machine's
+	hello.Env = nil
+	e := &editor{d: d, conn: c, hello: hello, environ: environ, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
 	e.log = identified(d.cfg.Log.With().Str("conn", short(e.hello.ID)), c.Principal).Logger()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peer = jsonrpc.New(rest, c, jsonrpc.Options{
@@ -218,7 +222,7 @@ func (e *editor) caps() acp.ClientCaps {
 
 // origin says that a line of this connection caused an event.
 func (e *editor) origin(line uint64, request json.RawMessage) session.Origin {
-	o := session.Origin{Conn: e.hello.ID, Line: line, Request: request}
+	o := session.Origin{Conn: e.hello.ID, Line: line, Request: request, Environ: e.environ}
 	if p := e.conn.Principal; p.Remotely() {
 		o.Token, o.Remote = p.Token, p.Remote
 	} else {

@@ -56,6 +56,10 @@ type Config struct {
 	// It must outlive the agents.
 	Catalog *catalog.Catalog
 
+	// Environ is the environment of commands for a prompt whose connection sent
+	// none; nil: this process's. Keys are taken out of either.
+	Environ func(context.Context) []string
+
 	Version     string   // of hermesd, for /version
 	Protected   []string // hermesd's own configuration and state: asked about in every mode
 	MCP         MCPConfig
@@ -167,7 +171,6 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 			Files:       host,
 			NoEditor:    func(err error) bool { return errors.Is(err, session.ErrNoEditor) },
 			Protected:   cfg.Protected,
-			Environ:     credentials.Strip(os.Environ()),
 			TimeLimit:   cfg.TimeLimit,
 			MaxTime:     cfg.MaxTime,
 			OutputLimit: cfg.OutputLimit,
@@ -224,6 +227,11 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.life, cancel)()
+	a.env.Environ = nil
+	if in.Environ != nil {
+		a.env.Environ = credentials.Strip(in.Environ)
+	}
+	a.env.FindEnviron = func() []string { return a.findEnviron(ctx) }
 
 	t := &turn{Agent: a, seq: in.Seq}
 	stop, err := t.run(ctx, in.Blocks)
@@ -234,6 +242,15 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 		return session.TurnResult{}, err
 	}
 	return session.TurnResult{StopReason: stop, Usage: a.meter.usage()}, nil
+}
+
+// findEnviron is the environment in which commands run for a connection that sent
+// none: what the configuration knows of, else this process's.
+func (a *Agent) findEnviron(ctx context.Context) []string {
+	if a.cfg.Environ != nil {
+		return credentials.Strip(a.cfg.Environ(ctx))
+	}
+	return credentials.Strip(os.Environ())
 }
 
 // Set implements session.Agent.

@@ -438,12 +438,12 @@ func TestAForkHasItsOwnPrefixAndPaysForItself(t *testing.T) {
 func TestCommandsOfTheAgentGetNoKeys(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", fakeKey)
 	w := newWorld(t, Config{})
-	for _, kv := range w.agent.env.Environ {
+	for _, kv := range w.agent.findEnviron(t.Context()) {
 		if strings.Contains(kv, fakeKey) {
 			t.Error(kv)
 		}
 	}
-	if len(w.agent.env.Environ) == 0 {
+	if len(w.agent.findEnviron(t.Context())) == 0 {
 		t.Error("commands have no environment")
 	}
 }

@@ -69,6 +69,7 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
+	o.Login = newLogin(log)
 	agents, closeModels, err := newAgents(o, log)
 	if err != nil {
 		return misconfigured(err)
@@ -204,7 +205,7 @@ func openStore(o serveOptions, log zerolog.Logger) (*store.Store, error) {
 func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeModels func(), err error) {
 	// Keys come from the environment the daemon was started with, or from a file.
 	keys := credentials.Source{
-		Env:  os.Getenv,
+		Env:  o.getenv,
 		File: &credentials.File{Path: filepath.Join(filepath.Dir(o.Places.Config), credentials.FileName)},
 	}
 	c := agentpool.Config{Default: o.Config.DefaultAgent, Agents: make(map[string]agentpool.AgentConfig)}
@@ -223,7 +224,7 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 		}
 		c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeNative, Native: native.Config{
 			Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, ApprovalMode: a.ApprovalMode,
-			Credentials: keys, Local: true,
+			Credentials: keys, Local: true, Environ: o.loginEnviron(),
 			TimeLimit: time.Duration(tools.CommandTime), MaxTime: time.Duration(tools.CommandTimeMax), OutputLimit: int(tools.CommandOutput), MaxJobs: tools.Background,
 			Web: fetch, Search: search,
 			Panicked: func(tool string, value any, stack []byte) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermesd/hermesd/agentpool/environ"
 	"github.com/hermesd/hermesd/configs"
 	"github.com/hermesd/hermesd/transport"
 	"github.com/hermesd/hermesd/transport/link"
@@ -30,6 +31,7 @@ type serveOptions struct {
 	Manager    *manager.Manager // who started it and watches it; nil is nobody
 	ManagerErr error            // what the manager handed over that is of no use
 	NoteErr    error            // why it is not noted how it starts
+	Login      *environ.Login   // the environment of what runs for nobody's editor; nil is this process's
 	Ready      func()           // called when it accepts connections; nil is nobody
 }
 

@@ -71,9 +71,17 @@ func (s *Session) withAgent(then func(error)) {
 	})
 }
 
+// servedFor notes for whom an agent that is opened next would be: an environment
+// that somebody sent, last.
+func (s *Session) servedFor(environ []string) {
+	if environ != nil {
+		s.environ = environ
+	}
+}
+
 func (s *Session) spec() Spec {
 	m := s.decided.Meta
-	return Spec{Meta: m, Settings: s.decided.Settings}
+	return Spec{Meta: m, Settings: s.decided.Settings, Environ: s.environ}
 }
 
 // openAgent gets the session an agent, then calls then on the session's
@@ -138,6 +146,7 @@ func (s *Session) Set(o Origin, change Change, fail func(error)) {
 			fail(ErrNotFound)
 			return
 		}
+		s.servedFor(o.Environ.List())
 		s.withAgent(func(err error) {
 			if err != nil {
 				fail(err)

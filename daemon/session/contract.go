@@ -79,6 +79,10 @@ type Spec struct {
 	// Fresh is true when the session has just been made: there is no log to
 	// replay.
 	Fresh bool
+	// Environ is the environment of the connection for which the agent is needed;
+	// nil if it sent none, as one of another machine or a plain ACP client. Then
+	// the agent finds one itself.
+	Environ []string
 }
 
 // Agent is one session's agent. The session calls one method at a time, except
@@ -110,6 +114,9 @@ type Turn struct {
 	Seq    Seq
 	Blocks []json.RawMessage // content blocks, verbatim
 	Meta   json.RawMessage
+	// Environ is the environment of the connection that prompted, for commands;
+	// nil as in Spec.
+	Environ []string
 }
 
 // TurnResult is an agent's answer to a prompt.

@@ -59,6 +59,8 @@ type Origin struct {
 	PID     int             `json:"pid,omitempty"`
 	Token   string          `json:"token,omitempty"`  // over the network: name of the token that was shown
 	Remote  string          `json:"remote,omitempty"` // over the network: address it came from
+
+	Environ *Environ `json:"-"` // of the connection, if it sent one; in memory only
 }
 
 // Created is the first event of every session.

@@ -88,6 +88,7 @@ type Session struct {
 	ops       []op // agent operations; the first one runs if opRuns
 	opRuns    bool
 	needAgent []func(error)
+	environ   []string // of the connection an agent was needed for last; nil if none sent one
 	turn      *turn
 	content   map[Seq]Turn // of queued prompts
 	editors   map[string]*attached
@@ -149,6 +150,7 @@ func Open(id ID, cfg Config, store Store, agents Agents, after <-chan struct{}) 
 func Create(meta Meta, origin Origin, cfg Config, store Store, agents Agents, ready func(error)) *Session {
 	s := newSession(meta.ID, cfg, store, agents)
 	s.decided.Meta, s.seen.Meta = meta, meta
+	s.environ = origin.Environ.List()
 	go func() {
 		log, err := store.Create(meta, sink{s})
 		if err != nil {
@@ -157,7 +159,7 @@ func Create(meta Meta, origin Origin, cfg Config, store Store, agents Agents, re
 			return
 		}
 		s.log = log
-		s.openAgent(Spec{Meta: meta, Fresh: true}, func(set Settings, err error) {
+		s.openAgent(Spec{Meta: meta, Fresh: true, Environ: s.environ}, func(set Settings, err error) {
 			if err != nil {
 				ready(err)
 				s.end(err)

@@ -38,18 +38,18 @@ func (s *Session) Prompt(o Origin, blocks, meta json.RawMessage, refuse func(err
 			refuse(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d prompts are waiting in this session already: wait for one to end or cancel some", s.cfg.MaxQueue)})
 		default:
 			s.append(KindPromptAdmitted, 0, encode(PromptAdmitted{Origin: o, Prompt: blocks, Meta: meta}))
-			s.blocks(s.head(), blocks, meta)
+			s.blocks(s.head(), blocks, meta, o.Environ)
 			s.startNext()
 		}
 	}, refuse)
 }
 
 // blocks keeps the content of a queued prompt for its turn.
-func (s *Session) blocks(p Seq, blocks, meta json.RawMessage) {
+func (s *Session) blocks(p Seq, blocks, meta json.RawMessage, environ *Environ) {
 	if s.content == nil {
 		s.content = make(map[Seq]Turn)
 	}
-	t := Turn{Seq: p, Meta: meta}
+	t := Turn{Seq: p, Meta: meta, Environ: environ.List()}
 	if err := json.Unmarshal(blocks, &t.Blocks); err != nil {
 		s.warn("splitting a prompt", err)
 	}
@@ -77,6 +77,7 @@ func (s *Session) startNext() {
 	ctx, t.cancel = context.WithCancelCause(s.ctx)
 	ask := s.content[q.Seq]
 	s.forget(q.Seq)
+	s.servedFor(ask.Environ)
 	s.withAgent(func(err error) {
 		if s.turn != t {
 			return // given up meanwhile

@@ -124,6 +124,9 @@ func checkDir(dir string) error {
 // environ is what a command gets as its environment.
 func (e *Env) environ() []string {
 	env := e.Environ
+	if env == nil && e.FindEnviron != nil {
+		env = e.FindEnviron()
+	}
 	if env == nil {
 		for _, kv := range os.Environ() {
 			if !strings.HasPrefix(kv, "HERMESD_") {

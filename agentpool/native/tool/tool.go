@@ -235,7 +235,10 @@ type Env struct {
 	Allows func(Need) bool
 
 	// Command settings; zero values mean the defaults.
-	Environ     []string      // environment of commands; nil: this process's, without HERMESD_*
+	Environ []string // environment of commands; nil: what FindEnviron says
+	// FindEnviron is asked, when a command runs, if nobody has said what Environ is;
+	// it may take a while. nil: this process's, without HERMESD_*.
+	FindEnviron func() []string
 	TimeLimit   time.Duration // of a command that asks for none; default 120 s
 	MaxTime     time.Duration // a command can ask for; default 1 h
 	Grace       time.Duration // between TERM and KILL; default 2 s

@@ -121,7 +121,7 @@ func isSearch(provider string) bool {
 // Strip returns an environment without the variables that hold keys, and
 // without hermesd's own: what commands of an agent may know.
 func Strip(environ []string) []string {
-	var kept []string
+	kept := make([]string, 0, len(environ)) // never nil, which would mean this process's to some
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		secret := strings.HasPrefix(name, "HERMESD_") ||
