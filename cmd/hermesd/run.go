@@ -29,6 +29,9 @@ import (
 	"github.com/hermesd/hermesd/transport/manager"
 )
 
+// storePatience is how long a service manager is asked to wait for the store.
+const storePatience = 10 * time.Minute
+
 // drainTime is how long turns and editors have to end when the daemon stops.
 const drainTime = 20 * time.Second
 
@@ -63,6 +66,8 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 
+	// After a crash that may take as long as the journal is large.
+	_ = m.Status("reading the sessions", storePatience)
 	st, err := openStore(o, log)
 	if err != nil {
 		return err
@@ -311,11 +316,18 @@ func listen(ctx context.Context, o serveOptions, lock *transport.Lock, m *manage
 			}
 		}
 	}()
+	var addresses []transport.Address
 	for _, l := range o.Config.Listen {
 		addr, err := transport.ParseAddress(l.Address)
 		if err != nil {
 			return all, err
 		}
+		addresses = append(addresses, addr)
+	}
+	// Unix sockets last: if another address cannot be had, those who wait at the
+	// manager's listener are still to be told.
+	isUnix := func(a transport.Address) bool { return a.Network == transport.Unix }
+	for _, addr := range append(slices.DeleteFunc(slices.Clone(addresses), isUnix), slices.DeleteFunc(addresses, func(a transport.Address) bool { return !isUnix(a) })...) {
 		if addr.Network != transport.Unix {
 			ln, err := listenNetwork(ctx, o, addr, log)
 			if err != nil {
