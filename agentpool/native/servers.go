@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
+	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
 	"github.com/hermesd/hermesd/daemon/session"
@@ -71,11 +72,18 @@ func pairs(all []acp.Pair) []mcp.Pair {
 	return out
 }
 
-// openServers starts the session's servers.
-func (a *Agent) openServers(meta session.Meta) {
-	servers, err := serversOf(meta, a.cfg.MCP)
+// openServers starts the session's servers, in the environment of the connection
+// that the agent is opened for.
+func (a *Agent) openServers(ctx context.Context, spec session.Spec) {
+	servers, err := serversOf(spec.Meta, a.cfg.MCP)
+	var environ []string
+	if len(servers) > 0 {
+		if environ = credentials.Strip(spec.Environ); spec.Environ == nil {
+			environ = a.findEnviron(ctx)
+		}
+	}
 	a.servers = mcp.Open(servers, mcp.Options{
-		Version: a.cfg.Version, Cwd: a.env.Cwd, Dirs: a.env.Dirs, Environ: a.env.Environ,
+		Version: a.cfg.Version, Cwd: a.env.Cwd, Dirs: a.env.Dirs, Environ: environ,
 		StartTime: a.cfg.MCP.StartTime, CallTime: a.cfg.MCP.CallTime, ResultLimit: a.cfg.MCP.ResultLimit,
 		Tell: a.tell,
 	})
