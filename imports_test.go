@@ -50,6 +50,7 @@ var floors = map[string]int{
 	"agentpool/native/llm/wire":        2,
 	"agentpool/native/tool":            2,
 	"agentpool/native/tool/web":        2,
+	"agentpool/native/grants":          1,
 	"agentpool/native/llm":             1,
 	"agentpool/native/llm/credentials": 1,
 	"agentpool/native/llm/fakellm":     1, // for tests
