@@ -1,7 +1,208 @@
 package tool
 
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/hermesd/hermesd/agentpool/native/shell"
+)
+
 // Command is what the rules of approval know of a shell command.
 type Command struct {
 	// Text is the command as it is run.
 	Text string
+	// Prefix is the beginning that an "always" may cover beside the command
+	// itself; nil if there is none.
+	Prefix []string
+	// Warning is what is dangerous about it, "" if nothing is known to be.
+	Warning string
+
+	report  *shell.Report
+	reads   bool     // only files inside the session's folders
+	outside bool     // it names something outside of them
+	writes  []string // the files it names and changes, links resolved
+}
+
+// command judges a command line.
+func (e *Env) command(line string) *Command {
+	c := &Command{Text: line}
+	if runtime.GOOS == "windows" {
+		c.report = shell.Scan(line)
+	} else {
+		c.report = shell.Read(line, e.world())
+	}
+	r := c.report
+	c.Warning = r.Risky
+	c.reads = r.Reading && e.readsInside(r)
+	for _, w := range slices.Concat(r.Words, r.Writes) {
+		p, err := e.resolve(w)
+		if err != nil || p.out {
+			c.outside = true
+		}
+	}
+	for _, w := range r.Writes {
+		if p, err := e.resolve(w); err == nil {
+			c.writes = append(c.writes, p.real, p.shown)
+		}
+	}
+	if !c.outside {
+		c.Prefix = r.Prefix
+	}
+	return c
+}
+
+// world is what a command finds.
+func (e *Env) world() shell.World {
+	environ := e.environ()
+	getenv := func(name string) (string, bool) {
+		for i := len(environ) - 1; i >= 0; i-- {
+			if k, v, _ := strings.Cut(environ[i], "="); k == name {
+				return v, true
+			}
+		}
+		return "", false
+	}
+	home, _ := getenv("HOME")
+	return shell.World{Cwd: filepath.ToSlash(e.Cwd), Home: home, Getenv: getenv, Real: func(p string) string {
+		real, err := realPath(p)
+		if err != nil {
+			return ""
+		}
+		return real
+	}}
+}
+
+// readsInside tells whether what a reading command reads lies in the session's
+// folders, and its programs outside of them, where the session cannot have put
+// others in their place.
+func (e *Env) readsInside(r *shell.Report) bool {
+	for _, f := range r.Reads {
+		if p, err := e.resolve(f); err != nil || p.out {
+			return false
+		}
+	}
+	path := ""
+	for _, kv := range e.environ() {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, program := range r.Programs {
+		found := false
+		for _, dir := range filepath.SplitList(path) {
+			file := filepath.Join(dir, program)
+			if !filepath.IsAbs(file) {
+				return false
+			}
+			if _, err := exec.LookPath(file); err != nil {
+				continue
+			}
+			real, err := realPath(file)
+			if err != nil || e.inside(real) || e.inside(file) {
+				return false
+			}
+			found = true
+			break
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// need is the permission a command needs.
+func (e *Env) need(c *Command) Need {
+	n := Need{Class: Running, Command: c, Lasting: true, Grants: []string{c.Text}, Scope: "exactly this command in this workspace"}
+	r := c.report
+	switch {
+	case r.Forbidden != "":
+		n.Forbidden = r.Forbidden
+	case c.reads:
+		n.Class = Free
+	case r.Unclear != "":
+		n.Sensitive = "it cannot be told what it does: " + r.Unclear
+	default:
+		n.Sensitive = e.spoils(r)
+	}
+	return n
+}
+
+// spoils returns the sensitive file a command plainly changes, with the reason;
+// "" if there is none.
+func (e *Env) spoils(r *shell.Report) string {
+	for _, w := range r.Writes {
+		if strings.Contains(w, shell.Unknown) {
+			w = strings.ReplaceAll(w, shell.Unknown, "?")
+			if why := sensitiveName(w); why != "" {
+				return w + " " + why
+			}
+			continue
+		}
+		if strings.HasPrefix(w, "/dev/") {
+			continue
+		}
+		p, err := e.resolve(w)
+		if err != nil {
+			continue
+		}
+		if why := e.sensitive(p); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Covered tells whether what was allowed before covers the command: commands
+// word for word, or beginnings of commands. A command in several parts is
+// covered if each part is.
+func (c *Command) Covered(commands []string, prefixes [][]string) bool {
+	if slices.Contains(commands, c.Text) {
+		return true
+	}
+	if c.outside {
+		return false
+	}
+	var exact [][]string
+	for _, text := range commands {
+		if r := shell.Read(text, shell.World{Cwd: "/"}); len(r.Parts) == 1 {
+			exact = append(exact, r.Parts[0])
+		}
+	}
+	return c.report.Covered(prefixes, exact)
+}
+
+// MayWrite returns why the command may change a file, which is named by its
+// resolved path; "" if nothing speaks for it.
+func (c *Command) MayWrite(file string) string {
+	r := c.report
+	if c.reads {
+		return ""
+	}
+	for _, w := range c.writes {
+		if within(file, w) {
+			return "it changes " + w
+		}
+	}
+	if name := filepath.Base(file); strings.Contains(bare(c.Text), name) {
+		return "it names " + name
+	}
+	for _, w := range r.Words {
+		if real, err := realPath(w); err == nil && real == file {
+			return "it names " + w
+		}
+	}
+	if r.Opaque != "" {
+		return fmt.Sprintf("it cannot be told which files it changes: %s", r.Opaque)
+	}
+	return ""
+}
+
+// bare is a command without what its words may be taken apart with.
+func bare(line string) string {
+	return strings.NewReplacer("\\\n", "", `\`, "", `"`, "", "'", "", "$", "").Replace(line)
 }

@@ -79,11 +79,13 @@ func (Process) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, e
 		}
 		a.Title = "Write to " + what
 		a.Content = []Content{{Text: Fence("", toValid(in.Input))}}
-		// The command may be a shell, so its input is judged like a command.
+		// The command may be a shell, so its input is judged like a command; that
+		// it may not be one is no reason to find it unclear.
+		input := e.command(in.Input).report
 		a.Need = Need{
 			Class:     Running,
-			Sensitive: e.touches(in.Input),
-			Forbidden: forbidden(in.Input),
+			Sensitive: e.spoils(input),
+			Forbidden: input.Forbidden,
 			Grants:    []string{"input of " + b.id},
 			Scope:     "input for the running command " + what,
 		}

@@ -79,18 +79,17 @@ func (Terminal) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, 
 			limit = 0
 		}
 	}
+	c := e.command(in.Command)
+	need := e.need(c)
 	return &Action{
 		Title:     title,
 		Locations: []Location{{Path: e.Cwd}},
 		Content:   []Content{{Text: Fence("sh", toValid(in.Command))}},
-		Need: Need{
-			Class:     Running,
-			Sensitive: e.touches(in.Command),
-			Forbidden: forbidden(in.Command),
-			Grants:    []string{in.Command},
-			Scope:     "exactly this command in this session",
-		},
+		Need:      need,
 		Run: func(ctx context.Context, show func([]Content)) (Result, error) {
+			if now := e.need(e.command(in.Command)); now.Class != need.Class || now.Forbidden != "" {
+				return Result{}, errors.New("what the command does has changed since it was looked at: it was not run, try again")
+			}
 			if in.Background {
 				return e.runInBackground(ctx, in.Command, limit)
 			}
