@@ -113,7 +113,7 @@ func Providers() []string {
 
 // ApprovalModes lists the allowed values of an agent's approval_mode, most
 // careful first.
-func ApprovalModes() []string { return []string{"ask", "workspace_session", "session"} }
+func ApprovalModes() []string { return []string{"plan", "ask", "workspace_session", "session"} }
 
 // DetachedChoices lists the allowed values of permissions.detached.
 func DetachedChoices() []string { return []string{"wait", "deny"} }

@@ -200,7 +200,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"choice": {"[permissions]\ndetached = \"allow\"\n",
 			`c.toml:2: permissions.detached: "allow" is not allowed; choose one of: wait, deny`},
 		"approval mode": {"[agents.hermes]\napproval_mode = \"yolo\"\n",
-			`c.toml:2: agents.hermes.approval_mode: "yolo" is not allowed; choose one of: ask, workspace_session, session`},
+			`c.toml:2: agents.hermes.approval_mode: "yolo" is not allowed; choose one of: plan, ask, workspace_session, session`},
 		"default agent": {"default_agent = \"claude\"\n[agents.codex]\ncommand = [\"codex-acp\"]\n",
 			`c.toml:1: default_agent: there is no agent "claude"; the agents are: codex, hermes`},
 		"agent without command": {"[agents.a]\ntype = \"external\"\n",

@@ -4,7 +4,7 @@
 // something, and in process.
 //
 // The parts: a turn is in turn.go, the calls of tools in call.go, the rules of
-// approval in approval.go, modes and options in settings.go, which models there
+// approval in approval.go, permit.go, grant.go and plan.go, modes and options in settings.go, which models there
 // are in models.go, what a model is told of the past in prefix.go and
 // history.go, what it cost in usage.go; models are in package llm, tools in
 // package tool.
@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermesd/hermesd/agentpool/native/grants"
 	"github.com/hermesd/hermesd/agentpool/native/llm"
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
@@ -63,6 +64,7 @@ type Config struct {
 	Version     string   // of hermesd, for /version
 	Protected   []string // hermesd's own configuration and state: asked about in every mode
 	MCP         MCPConfig
+	Grants      *grants.File  // what is allowed for good; nil: there is no place for that
 	TimeLimit   time.Duration // of a command, default 120 s
 	MaxTime     time.Duration // a command can ask for, default 1 h
 	OutputLimit int           // bytes of output of a command that are kept, default 32 KiB
@@ -98,6 +100,8 @@ type Agent struct {
 	done   func() // ends models
 	tools  *tool.Registry
 	env    tool.Env
+	// workspace is where grants hold that outlive the session.
+	workspace string
 
 	servers *mcp.Set
 
@@ -156,15 +160,16 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		return fail(err)
 	}
 	a := &Agent{
-		cfg:    cfg,
-		id:     spec.Meta.ID,
-		host:   host,
-		models: models,
-		done:   done,
-		model:  models.Open(chosen.model),
-		tools:  cfg.Tools,
-		choice: chosen,
-		grants: map[grant]bool{},
+		cfg:       cfg,
+		id:        spec.Meta.ID,
+		host:      host,
+		models:    models,
+		done:      done,
+		model:     models.Open(chosen.model),
+		tools:     cfg.Tools,
+		choice:    chosen,
+		grants:    map[grant]bool{},
+		workspace: grants.Workspace(filepath.Clean(spec.Meta.Cwd)),
 		env: tool.Env{
 			Cwd:         filepath.Clean(spec.Meta.Cwd),
 			Dirs:        spec.Meta.Dirs,

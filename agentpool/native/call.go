@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/hermesd/hermesd/agentpool/native/llm"
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
-	"github.com/hermesd/hermesd/daemon/session"
 )
 
 const (
@@ -189,40 +187,6 @@ func (t *turn) runCall(ctx context.Context, c *call) (r tool.Result, err error) 
 		// the call meets the same error.
 		_ = t.host.Update(ctx, encode(toolCall{SessionUpdate: "tool_call_update", ID: c.ID, Content: content}))
 	})
-}
-
-// permit returns nil if the call may run. Otherwise the error says why, in
-// words for the model and the user.
-func (t *turn) permit(ctx context.Context, c *call) error {
-	need := c.action.Need
-	switch judge(t.currentMode(), need, granted(t.grants, need)) {
-	case allow:
-		return nil
-	case refuse:
-		return fmt.Errorf("refused by hermesd in every mode: %s", need.Forbidden)
-	}
-	q := session.Question{ToolCall: encode(t.described(c)), Options: options(need)}
-	if need.Sensitive != "" {
-		q.Meta = encode(hermesMeta(map[string]any{"sensitive": need.Sensitive}))
-	}
-	answer, err := t.host.Ask(ctx, q)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return fmt.Errorf("not done, because the question could not be put: %w", err)
-	case !answer.Allowed():
-		return errors.New(denial(answer))
-	}
-	if answer.Option.ID == allowAlways && need.Sensitive == "" {
-		for _, g := range grantsOf(need) {
-			t.grants[g] = true
-			if err := t.host.Record(ctx, encode(record{Grant: &g, Session: t.id})); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // finish ends a call in the eyes of the editor and returns what the model is

@@ -144,6 +144,7 @@ type record struct {
 	Spent   *spent       `json:"spent,omitempty"`   // for the message
 	Note    *note        `json:"note,omitempty"`    // beside the prompt
 	Session session.ID   `json:"session,omitempty"` // whose all this is but the message and the note's text
+	Mode    string       `json:"mode,omitempty"`    // a note on plan mode, beside the prompt
 }
 
 // memory is what a log says of the past.
@@ -219,12 +220,15 @@ func (m *memory) replay(r session.Record) error {
 		if rec.Note != nil && m.open {
 			m.history.note(rec.Note.Text)
 		}
+		if rec.Mode != "" && m.open {
+			m.history.note(rec.Mode)
+		}
 		// A fork begins with its parent's log, but not with what was granted
 		// and paid there, nor in the same folder.
 		if rec.Session != m.session {
 			break
 		}
-		if rec.Grant != nil {
+		if rec.Grant != nil && rec.Grant.Kind != "run" { // commands are granted in the workspace
 			m.grants[*rec.Grant] = true
 		}
 		if rec.Prefix != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/hermesd/hermesd/agentpool/native/grants"
 	"github.com/hermesd/hermesd/agentpool/native/llm"
 	"github.com/hermesd/hermesd/daemon/session"
 	"go.uber.org/goleak"
@@ -22,7 +24,8 @@ type fakeHost struct {
 	answer func(context.Context, session.Question) (session.Answer, error)
 	fill   func(context.Context, session.Form) (session.Filled, error) // nil: no editor with forms
 	files  map[string]string                                           // what an editor has; nil: no editor
-	werr   error                                                       // of WriteTextFile
+	setter func(context.Context, session.Change) (session.Settings, error)
+	werr   error // of WriteTextFile
 
 	mu     sync.Mutex
 	log    []session.Record
@@ -106,6 +109,15 @@ func (h *fakeHost) Elicit(ctx context.Context, f session.Form) (session.Filled, 
 	return h.fill(ctx, f)
 }
 
+func (h *fakeHost) Set(ctx context.Context, c session.Change) error {
+	h.order("set")
+	s, err := h.setter(ctx, c)
+	if err == nil {
+		h.append(session.KindSettingsChanged, encode(session.SettingsChanged{Settings: s, Mode: true, Options: true}))
+	}
+	return err
+}
+
 func (h *fakeHost) ReadTextFile(_ context.Context, path string) (string, error) {
 	if h.files == nil {
 		return "", session.ErrNoEditor
@@ -170,6 +182,9 @@ type world struct {
 func newWorld(t *testing.T, cfg Config) *world {
 	t.Helper()
 	w := &world{fakeHost: newHost(t), t: t, dir: t.TempDir(), cfg: cfg}
+	if cfg.Grants == nil {
+		w.cfg.Grants = grants.Open(filepath.Join(t.TempDir(), grants.FileName))
+	}
 	w.open(true, session.Settings{})
 	return w
 }
@@ -181,6 +196,7 @@ func (w *world) open(fresh bool, s session.Settings) session.Settings {
 		w.t.Fatal(err)
 	}
 	w.agent = a
+	w.setter = a.Set
 	w.t.Cleanup(func() { a.Close() })
 	a.work.Wait() // the commands are announced
 	return settings

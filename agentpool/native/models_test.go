@@ -159,7 +159,7 @@ func TestEveryRequestBeginsWithTheBytesOfTheOneBefore(t *testing.T) {
 					continue
 				case 1:
 					var err error
-					if settings, err = w.agent.Set(context.Background(), session.Change{Mode: rapid.SampledFrom([]string{"default", "accept_edits", "dont_ask"}).Draw(rt, "mode")}); err != nil {
+					if settings, err = w.agent.Set(context.Background(), session.Change{Mode: rapid.SampledFrom([]string{"default", "accept_edits", "plan", "dont_ask"}).Draw(rt, "mode")}); err != nil {
 						rt.Fatal(err)
 					}
 					continue

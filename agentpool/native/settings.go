@@ -18,6 +18,7 @@ type mode string
 const (
 	modeDefault     mode = "default"
 	modeAcceptEdits mode = "accept_edits"
+	modePlan        mode = "plan"
 	modeDontAsk     mode = "dont_ask"
 )
 
@@ -30,7 +31,8 @@ var modes = [...]struct {
 }{
 	{modeDefault, "ask", "Default", "Ask before files are changed and commands are run"},
 	{modeAcceptEdits, "workspace_session", "Accept Edits", "Change files in the session's folders without asking; ask before commands and for sensitive files"},
-	{modeDontAsk, "session", "Don't Ask", "Ask for sensitive files only"},
+	{modePlan, "plan", "Plan", "Read, search and think only; change nothing until the plan is agreed"},
+	{modeDontAsk, "session", "Don't Ask", "Ask for sensitive files and unreadable commands only"},
 }
 
 func validMode(m mode) bool {
@@ -214,7 +216,7 @@ func changed(ctx context.Context, now choice, c session.Change, models models) (
 	}
 	pick := func(id string) (choice, error) {
 		if !validMode(mode(id)) {
-			return invalid("there is no mode %q: choose default, accept_edits or dont_ask", id)
+			return invalid("there is no mode %q: choose default, accept_edits, plan or dont_ask", id)
 		}
 		now.mode = mode(id)
 		return now, nil

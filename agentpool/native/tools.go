@@ -15,5 +15,6 @@ func (c Config) standardTools() *tool.Registry {
 // allows tells whether a call of this need would run unasked. It belongs to the
 // running Prompt, as the grants do.
 func (a *Agent) allows(n tool.Need) bool {
-	return judge(a.currentMode(), n, granted(a.grants, n)) == allow
+	granted, _ := a.granted(n) // what cannot be looked up is not granted
+	return judge(a.currentMode(), n, granted) == allow
 }

@@ -24,8 +24,9 @@ const (
 type turn struct {
 	*Agent
 	seq      session.Seq
-	messages int // messages shown so far
-	calls    int // calls made so far
+	messages int             // messages shown so far
+	calls    int             // calls made so far
+	denied   map[string]bool // resolved paths whose change was not allowed
 }
 
 // run is the loop: model, tools, model, until the model calls no tool. It
@@ -49,6 +50,9 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		err = t.meetServers(ctx, &prompt)
 	}
 	t.history.add(prompt)
+	if err == nil {
+		err = t.tellMode(ctx)
+	}
 	if err == nil {
 		err = t.entitle(ctx, titled)
 	}

@@ -156,6 +156,10 @@ type Host interface {
 	ReadTextFile(ctx context.Context, path string) (string, error)
 	// WriteTextFile writes through the editor that prompted; ErrNoEditor as above.
 	WriteTextFile(ctx context.Context, path, content string) error
+	// Set has the session change a mode or an option of its agent, as an editor
+	// would: the agent's Set is called, and every attached editor is told. It
+	// returns when that is decided, with the error of Set.
+	Set(ctx context.Context, change Change) error
 	// Replay gives the session's log from its beginning, in order.
 	Replay(ctx context.Context, yield func(Record) error) error
 }

@@ -56,3 +56,35 @@ func (h *host) Ask(ctx context.Context, ask Question) (Answer, error) {
 	})
 	return <-q.reply, nil
 }
+
+// Set is what an editor's change is, made by the agent: it stands in line with
+// those of editors.
+func (h *host) Set(ctx context.Context, change Change) error {
+	s := h.s
+	done := make(chan error, 1)
+	s.post(func() {
+		if s.host != h || s.agent == nil {
+			done <- ErrClosed
+			return
+		}
+		a := s.agent
+		var now Settings
+		var err error
+		s.do(op{
+			run: func(ctx context.Context) { now, err = a.Set(ctx, change) },
+			done: func() {
+				if err == nil && !s.decided.Deleted {
+					s.changed(Origin{}, now)
+				}
+				done <- err
+			},
+			fail: func(err error) { done <- err },
+		})
+	}, func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -39,8 +39,8 @@ func onlyOptions(words []string) bool {
 // PrefixOf is the beginning of a simple command that can be allowed for all that
 // begin so, nil if there is none.
 func PrefixOf(words []string) []string {
-	if len(words) == 0 {
-		return nil
+	if len(words) == 0 || slices.ContainsFunc(words, hasPattern) {
+		return nil // a pattern may come to be an option
 	}
 	verbs, ok := prefixes[words[0]]
 	if !ok {
@@ -89,7 +89,7 @@ func (r *Report) Covered(prefixes, exact [][]string) bool {
 		ok := slices.ContainsFunc(exact, func(e []string) bool { return slices.Equal(p, e) }) ||
 			slices.ContainsFunc(prefixes, func(e []string) bool {
 				// A prefix is one that could have been offered for this very part.
-				return len(e) > 0 && begins(p, e) && slices.Equal(PrefixOf(p), e)
+				return len(e) > 0 && !slices.ContainsFunc(p, hasPattern) && begins(p, e) && slices.Equal(PrefixOf(p), e)
 			})
 		if !ok {
 			return false

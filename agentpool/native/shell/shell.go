@@ -58,7 +58,8 @@ type Report struct {
 	// they can be read as paths.
 	Words []string
 	// Parts are the words of its simple commands, if it is nothing but simple
-	// commands of known words in a row or a pipe; else nil.
+	// commands of known words in a row or a pipe; else nil. A pattern in a word
+	// is marked, so that it is not the same as that text in quotes.
 	Parts [][]string
 	// Prefix is the beginning of its only part for which all commands that begin
 	// so are much the same, as "go test"; nil if there is none.
@@ -210,6 +211,9 @@ func (x *reader) report() *Report {
 		if !builtin[p.words[0]] {
 			r.Programs = append(r.Programs, p.words[0])
 		}
+	}
+	if len(r.Reads) == 0 {
+		r.Reading = false // it says something, and reads nothing
 	}
 	if !r.Reading {
 		r.Reads, r.Programs = nil, nil

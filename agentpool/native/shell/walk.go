@@ -478,7 +478,7 @@ func (x *reader) call(c *syntax.CallExpr, in *feed) {
 			if strings.Contains(f, unknown) {
 				x.mixed()
 			}
-			x.parts[me].words = append(x.parts[me].words, literal(f))
+			x.parts[me].words = append(x.parts[me].words, f)
 		}
 	}
 	for _, f := range ways {

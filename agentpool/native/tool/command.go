@@ -167,6 +167,9 @@ func (c *Command) Covered(commands []string, prefixes [][]string) bool {
 	if c.outside {
 		return false
 	}
+	if len(c.report.Parts) == 1 {
+		return c.report.Covered(prefixes, nil)
+	}
 	var exact [][]string
 	for _, text := range commands {
 		if r := shell.Read(text, shell.World{Cwd: "/"}); len(r.Parts) == 1 {
@@ -175,6 +178,10 @@ func (c *Command) Covered(commands []string, prefixes [][]string) bool {
 	}
 	return c.report.Covered(prefixes, exact)
 }
+
+// Changes returns the files the command names and plainly changes, links
+// resolved.
+func (c *Command) Changes() []string { return c.writes }
 
 // MayWrite returns why the command may change a file, which is named by its
 // resolved path; "" if nothing speaks for it.

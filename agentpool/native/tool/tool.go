@@ -67,6 +67,8 @@ type Action struct {
 	// Inquiry is what the user is asked before Run, and Run looks at the answer
 	// that was put into it; nil: nothing.
 	Inquiry *Inquiry
+	// Switch is where the answer of a call of class Switching goes; else nil.
+	Switch *Switch
 	// Run does it. show replaces what the editor sees of the call while it
 	// runs; it may be called from Run's goroutine only. An error means that the
 	// call failed; a cancelled ctx ends it soon.
@@ -253,7 +255,7 @@ func NewRegistry(tools ...Tool) *Registry { return &Registry{tools: tools} }
 
 // Standard returns the tools every session has.
 func Standard() *Registry {
-	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, DeleteFile{}, MoveFile{}, SearchFiles{}, Terminal{}, Process{}, WebFetch{}, Todo{}, Clarify{})
+	return NewRegistry(ReadFile{}, WriteFile{}, Patch{}, DeleteFile{}, MoveFile{}, SearchFiles{}, Terminal{}, Process{}, WebFetch{}, Todo{}, ExitPlan{}, Clarify{})
 }
 
 // All returns the tools; the slice must not be written to.
