@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) permissionsCommand() *cobra.Command {
-	return group("permissions", "See and answer what agents ask", a.permissionsList(), a.permissionsAnswer())
+	return group("permissions", "See and answer what agents ask", a.permissionsList(), a.permissionsAnswer(), a.grantsCommand())
 }
 
 func openQuestions(ctx context.Context, c *acpclient.Client) ([]openQuestion, []json.RawMessage, error) {

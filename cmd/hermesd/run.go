@@ -213,6 +213,7 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 		Env:  o.getenv,
 		File: &credentials.File{Path: filepath.Join(filepath.Dir(o.Places.Config), credentials.FileName)},
 	}
+	allowed := grantsFile(o.Places)
 	c := agentpool.Config{Default: o.Config.DefaultAgent, Agents: make(map[string]agentpool.AgentConfig)}
 	fetch, search, err := newWeb(o.Config.Web, keys)
 	if err != nil {
@@ -236,7 +237,7 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 				log.Error().Str("tool", tool).Interface("panic", value).Bytes("stack", stack).Msg("a tool panicked")
 			},
 			MCP:     mcpConfig(o.Config.MCP),
-			Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
+			Grants: allowed, Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
 		}}
 	}
 	if err := c.Validate(); err != nil {
