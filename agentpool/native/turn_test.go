@@ -247,7 +247,7 @@ func TestAlwaysCoversExactlyWhatItSaysAndOnlyThisSession(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.answer = choose(allowAlways)
 	w.prompt("run echo a")
-	if name := w.asked[0].Options[1].Name; name != "Always allow exactly this command in this workspace" {
+	if name := w.asked[0].Options[1].Name; name != "Always allow exactly “echo a” in this workspace" {
 		t.Error(name)
 	}
 	asks := func(prompt string, want int) {

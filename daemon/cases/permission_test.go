@@ -108,9 +108,15 @@ func c31(r *run) {
 	}
 	r.play(4)
 	b := r.ed("B")
-	r.play(1) // B is asked
-	b.answer(json.RawMessage(r.vars["$P"]), selected(r.vars["$REJECT_ONCE"]))
+	r.skip(1, "the option said that it holds in the workspace, which is B's too")
 	r.wantStop(b.await(responseTo(2), patience), "end_turn")
+	if n := len(b.questions()); n != 0 {
+		r.Errorf("in the same workspace B was asked %d times", n)
+	}
+	b.answers("reject_once")
+	if stop := b.prompt(b.open(filepath.Join(r.home.Work, "x")), "run git status"); stop != "end_turn" || len(b.questions()) != 1 {
+		r.Errorf("in another workspace B was asked %d times", len(b.questions()))
+	}
 	r.vars["$S"] = s
 	r.play(2)
 	a = r.ed("A")
