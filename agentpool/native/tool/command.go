@@ -117,7 +117,7 @@ func (e *Env) readsInside(r *shell.Report) bool {
 
 // need is the permission a command needs.
 func (e *Env) need(c *Command) Need {
-	n := Need{Class: Running, Command: c, Lasting: true, Grants: []string{c.Text}, Scope: "exactly “" + oneLine(c.Text, 80) + "” in this workspace"}
+	n := Need{Class: Running, Command: c, Lasting: true, Grants: []string{c.Text}, Scope: "exactly “" + oneLine(c.Text, 80) + "”"}
 	r := c.report
 	switch {
 	case r.Forbidden != "":
