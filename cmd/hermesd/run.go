@@ -236,7 +236,7 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 			Panicked: func(tool string, value any, stack []byte) {
 				log.Error().Str("tool", tool).Interface("panic", value).Bytes("stack", stack).Msg("a tool panicked")
 			},
-			MCP:     mcpConfig(o.Config.MCP),
+			MCP:    mcpConfig(o.Config.MCP),
 			Grants: allowed, Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
 		}}
 	}
