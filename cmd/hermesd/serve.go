@@ -81,7 +81,7 @@ func misconfigured(err error) error {
 // fares. ready is called when it accepts connections; ctx ends it.
 func (a *app) serve(ctx context.Context, f serveFlags, ready func()) (err error) {
 	m, merr := manager.Take()
-	defer m.Close()
+	defer func() { _ = m.Close() }() // there is one also with an error
 	o, err := a.daemonOptions(f)
 	o.Manager, o.ManagerErr, o.Ready = m, merr, ready
 	if f.service && o.Places.State != "" {
