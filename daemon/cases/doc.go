@@ -5,8 +5,9 @@
 // and checks every line that leaves against the official schema. A case that
 // needs what is not built yet is listed in pending_test.go with the reason.
 //
-// The actors A, B, C and E are editors, each with a shim of its own. X, an agent
-// outside of hermesd, M, an MCP server, and L, a language model, are not there
-// yet: what L would say is put into the words of the built-in agent's offline
-// model, and what can be shown with the built-in agent in place of X is shown.
+// The actors A, B, C and E are editors, each with a shim of its own; M, an MCP
+// server, is this test's own binary. X, an agent outside of hermesd, and L, a
+// language model, are not there yet: what L would say is put into the words of
+// the built-in agent's offline model, and what can be shown with the built-in
+// agent in place of X is shown.
 package cases

@@ -554,6 +554,11 @@ func offline(r *run, value json.RawMessage) string {
 			lines = append(lines, "write "+arg("path"), arg("content"), ".")
 		case s.Tool == "edit":
 			lines = append(lines, "edit "+arg("path"), arg("old"), "---", arg("new"), ".")
+		case strings.Contains(s.Tool, "."):
+			server, name, _ := strings.Cut(s.Tool, ".")
+			args, err := json.Marshal(s.Args)
+			must(r.T, err)
+			lines = append(lines, "call "+server+" "+name+" "+string(args))
 		case s.Stall:
 			lines = append(lines, "sleep 10m")
 		case s.StallMS > 0:

@@ -696,8 +696,22 @@ func c47(r *run) {
 func c54(r *run) {
 	r.play(1)
 	a := r.ed("A")
-	r.skip(2, "a server that is there")
-	r.vars["$M"] = "/bin/true"
+	a.answers("allow_once")
+	r.mcpServer("good")
+	r.play(1)
+	s := a.sessionID(a.await(responseTo(1), patience))
+	r.skip(1, "in the words of the offline model")
+	dump := envOfM(r, a, s)
+	if !slices.Contains(dump.Env, "TOKEN=t=1 2") || !slices.Contains(dump.Env, "EMPTY=") || !slices.Equal(dump.Args, []string{"--x"}) {
+		r.Errorf("M got %q and %q", dump.Args, dump.Env)
+	}
+	// What the tool itself gave away stands in the session, and nowhere else.
+	secretsAreNowhere(r, a, "t=1 2")
+	// Another session has servers of its own.
+	other := a.withM()
+	if dump := envOfM(r, a, other); slices.Contains(dump.Env, "TOKEN=t=1 2") || len(dump.Args) != 0 {
+		r.Errorf("the M of another session got %q and %q", dump.Args, dump.Env)
+	}
 	r.play(6)
 	for _, id := range []int{2, 6, 7} {
 		f := a.await(responseTo(id), patience)

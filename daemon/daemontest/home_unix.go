@@ -167,8 +167,8 @@ type Process struct {
 	Command string
 }
 
-// Processes lists what runs with this home in its environment: daemons, shims,
-// holders and the commands of tools. It knows only Linux; elsewhere the list is
+// Processes lists what runs with this home in its environment or in one of its
+// folders: daemons, shims, holders, the commands of tools and MCP servers. It knows only Linux; elsewhere the list is
 // empty.
 func (h *Home) Processes() []Process {
 	if runtime.GOOS != "linux" {
@@ -182,7 +182,8 @@ func (h *Home) Processes() []Process {
 			continue
 		}
 		env, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HERMESD_HOME="+h.Dir+"\x00")) {
+		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
+		if err != nil || !strings.HasPrefix(cwd, h.tmp+"/") && !bytes.Contains(append([]byte{0}, env...), []byte("\x00HERMESD_HOME="+h.Dir+"\x00")) {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))

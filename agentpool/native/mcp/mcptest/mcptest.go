@@ -146,7 +146,7 @@ func args(r *mcp.CallToolRequest) arguments {
 //	remove     gives t back; "destroys"
 //	env_dump   the environment and the arguments of the process, and its folder
 //	crash      ends the process with status 7
-//	sleep      answers after n milliseconds; notes that it began, and a cancel
+//	sleep      answers after n milliseconds; notes that it began, and says so, and a cancel
 //	started, cancelled  how often sleep has
 //	steps      n pieces of progress, then "done"; the first at once, then one for each 20 ms
 //	ask        asks for a choice, and gives the answer
@@ -198,6 +198,7 @@ func New() *Server {
 		s.mu.Lock()
 		s.started++
 		s.mu.Unlock()
+		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Message: "asleep"})
 		select {
 		case <-time.After(time.Duration(args(r).N) * time.Millisecond):
 			return "slept", nil
