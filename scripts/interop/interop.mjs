@@ -260,6 +260,27 @@ async function main() {
     });
   }
 
+  await step("MCP servers of the session are used", async () => {
+    assert.deepEqual(init.agentCapabilities.mcpCapabilities, { http: true, sse: true });
+    const server = (name, ...args) => ({
+      name,
+      command: process.execPath,
+      args: [new URL(`./node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url).pathname, ...args],
+      env: [],
+    });
+    const m = editor("m");
+    await m.initialize();
+    const { sessionId } = await m.request(A.session.new, { cwd: CWD, mcpServers: [server("everything", "stdio"), server("filesystem", CWD)] });
+    const script = `call everything get-sum {"a":2,"b":40}\ncall filesystem write_file ${JSON.stringify({ path: join(CWD, "mcp.txt"), content: "by a server" })}`;
+    assert.equal((await m.prompt(sessionId, script)).stopReason, "end_turn");
+    assert.match(m.text(), /The sum of 2 and 40 is 42/);
+    assert.equal(readFileSync(join(CWD, "mcp.txt"), "utf8"), "by a server");
+    assert.equal(m.questions.length, 2);
+    await m.request(A.session.close, { sessionId });
+    await m.request(A.session.delete, { sessionId });
+    await m.leave();
+  });
+
   await step("errors are JSON-RPC errors with their codes", async () => {
     const code = (promise) => promise.then(() => assert.fail("succeeded"), (error) => error.code);
     assert.equal(await code(a.request(A.session.load, { sessionId: "no-such", cwd: CWD, mcpServers: [] })), -32002);

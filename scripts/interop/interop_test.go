@@ -70,8 +70,10 @@ func needNode(t *testing.T) string {
 	if n, _ := strconv.Atoi(major); n < 20 {
 		daemontest.Skip(t, "interop with the official SDK (node %s is older than 20)", version)
 	}
-	if _, err := os.Stat(filepath.Join("node_modules", "@agentclientprotocol", "sdk", "package.json")); err != nil {
-		daemontest.Skip(t, "interop with the official SDK (run `npm ci` in scripts/interop)")
+	for _, name := range []string{"@agentclientprotocol/sdk", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem"} {
+		if _, err := os.Stat(filepath.Join("node_modules", filepath.FromSlash(name), "package.json")); err != nil {
+			daemontest.Skip(t, "interop with the official SDK (run `npm ci` in scripts/interop: %s is not there)", name)
+		}
 	}
 	return node
 }
