@@ -46,13 +46,13 @@ func (x *reader) carrier(name string, args []string, in *feed) {
 	case "ssh", "mosh", "rsh", "autossh", "sshpass", "kubectl", "docker", "podman", "nerdctl", "lxc", "vagrant", "adb", "run0", "start", "ansible", "pssh", "gcloud", "heroku", "fly", "doctl":
 		// The rest may be a command, from any word on.
 		x.opaque("it runs something elsewhere with " + name)
-		for i := range args {
+		for i := range args[:min(len(args), 32)] {
 			if !strings.HasPrefix(args[i], "-") {
 				x.maybe(strings.Join(literals(args[i:]), " "))
 			}
 		}
 	case "flock":
-		for i := range args {
+		for i := range args[:min(len(args), 32)] {
 			if i > 0 && !strings.HasPrefix(args[i], "-") {
 				x.soft(args[i:])
 			}
@@ -144,9 +144,10 @@ func (x *reader) git(args []string) {
 			a == "-x" && slices.Contains(args, "rebase"), a == "--extcmd" || strings.HasPrefix(a, "--extcmd="), strings.HasPrefix(a, "-O") && slices.Contains(args, "grep"), strings.HasPrefix(a, "--open-files-in-pager"),
 			strings.HasPrefix(a, "--to-cmd"), strings.HasPrefix(a, "--cc-cmd"), strings.HasPrefix(a, "--smtp-server"):
 			v := next
-			if o, w, ok := strings.Cut(a, "="); ok {
+			if _, w, ok := strings.Cut(a, "="); ok {
 				v = w
-				_ = o
+			} else if w, ok := strings.CutPrefix(a, "-O"); ok {
+				v = w
 			}
 			x.runs("git", v)
 		case strings.HasPrefix(a, "ext::") || strings.HasPrefix(a, "fd::"):
@@ -194,7 +195,7 @@ func (x *reader) git(args []string) {
 	case "submodule":
 		if slices.Contains(rest, "foreach") {
 			x.runs("git", strings.Join(rest, " "))
-			for i := range rest {
+			for i := range rest[:min(len(rest), 32)] {
 				x.maybe(strings.Join(literals(rest[i:]), " "))
 			}
 		}
@@ -259,8 +260,8 @@ func (x *reader) maybeCode(code string) {
 func (x *reader) maybeSimple(text string) {
 	words := strings.Fields(flat.Replace(text))
 	for i, w := range words {
-		switch b := base(w); {
-		case b == "rm", b == "dd", b == "wipefs", b == "shred", strings.HasPrefix(b, "mkfs"):
+		switch b := base(strings.TrimLeft(w, ":!")); {
+		case b == "rm", b == "dd", b == "wipefs", b == "shred", b == "remove-item", b == "ri", b == "del", b == "rd", strings.HasPrefix(b, "mkfs"):
 			x.never(b, words[i+1:min(len(words), i+8)])
 		}
 		if !x.step() {

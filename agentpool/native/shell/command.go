@@ -174,6 +174,9 @@ func (x *reader) carried(name string, args []string, in *feed, level int) {
 		for len(inner) > 0 && assignment.MatchString(literal(inner[0])) { // sudo A=b cmd
 			inner = inner[1:]
 		}
+		if (name == "sudo" || name == "doas") && slices.ContainsFunc(args, func(a string) bool { return a == "-s" || a == "-i" || a == "--shell" || a == "--login" }) && len(inner) > 0 {
+			x.maybe(strings.Join(literals(inner), " "))
+		}
 		switch name {
 		case "watch", "parallel", "hyperfine", "runuser", "unbuffer":
 			x.maybe(strings.Join(literals(inner), " "))
@@ -205,7 +208,10 @@ func (x *reader) carried(name string, args []string, in *feed, level int) {
 		x.mixed()
 		x.opaque("it runs a script")
 		for _, a := range args[:min(1, len(args))] {
-			if strings.Contains(a, unknown) || strings.HasPrefix(a, "/dev/") {
+			switch {
+			case strings.Contains(a, unknown):
+				x.unclear("it runs the output of another command")
+			case strings.HasPrefix(a, "/dev/"):
 				x.fed(in, "it runs the output of another command")
 			}
 		}
@@ -412,8 +418,11 @@ func (x *reader) sed(args []string) {
 	script := slices.ContainsFunc(args, func(a string) bool {
 		return strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.ContainsAny(a, "ef") || strings.HasPrefix(a, "--expression") || strings.HasPrefix(a, "--file")
 	})
+	value := false // of an option
 	for _, a := range args {
 		a = literal(a)
+		isValue := value
+		value = a == "-e" || a == "-f" || a == "--expression" || a == "--file" || a == "-l" || a == "--line-length"
 		if strings.Contains(a, unknown) || strings.HasPrefix(a, "-f") || strings.HasPrefix(a, "--file") {
 			x.opaque("it runs a script of sed")
 		}
@@ -426,7 +435,7 @@ func (x *reader) sed(args []string) {
 			x.risky("it has sed run commands")
 			x.opaque("it may have sed run commands")
 		}
-		if inPlace && script && !strings.HasPrefix(a, "-") {
+		if inPlace && script && !isValue && !strings.HasPrefix(a, "-") {
 			x.writes(a)
 		}
 		script = script || !strings.HasPrefix(a, "-")

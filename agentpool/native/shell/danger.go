@@ -202,8 +202,12 @@ func (x *reader) changes(name string, args []string) {
 			target = v
 			continue
 		}
-		if (a == "-t" || a == "--target-directory") && i+1 < len(args) {
-			target = args[i+1]
+		if i > 0 && (args[i-1] == "-t" || args[i-1] == "--target-directory") {
+			target = a
+			continue
+		}
+		if name == "install" && i > 0 && (args[i-1] == "-m" || args[i-1] == "-o" || args[i-1] == "-g") {
+			continue
 		}
 		if len(a) > 1 && a[0] == '-' {
 			continue
@@ -273,6 +277,7 @@ func (x *reader) changes(name string, args []string) {
 		}
 		x.writes(operands...)
 		if target != "" {
+			x.writes(target)
 			for _, s := range ops {
 				if strings.Contains(s, unknown) || hasPattern(s) {
 					x.opaque("it writes to files whose names are not known")

@@ -18,12 +18,13 @@ func (x *reader) fields(words []*syntax.Word) [][]string {
 	for _, w := range words {
 		for _, w := range x.braces(w) {
 			var next [][]string
-			values := x.value(w, false)
+			values := x.value(w, bare)
+			if len(values) == 1 && len(all) == 1 { // as nearly always
+				next = [][]string{append(all[0], splitAt(w, values[0])...)}
+				values = nil
+			}
 			for _, v := range values {
-				split := strings.FieldsFunc(v, func(r rune) bool { return string(r) == gap })
-				if v == "" && quoted(w) {
-					split = []string{""}
-				}
+				split := splitAt(w, v)
 				for _, f := range all {
 					next = append(next, append(slices.Clip(slices.Clone(f)), split...))
 				}
@@ -42,6 +43,14 @@ func (x *reader) fields(words []*syntax.Word) [][]string {
 		}
 	}
 	return all
+}
+
+// splitAt cuts the value of a word into words.
+func splitAt(w *syntax.Word, v string) []string {
+	if v == "" && hasQuotes(w) {
+		return []string{""}
+	}
+	return strings.FieldsFunc(v, func(r rune) bool { return string(r) == gap })
 }
 
 // braces expands {a,b}, as bash does and dash does not.
@@ -63,8 +72,8 @@ func (x *reader) braces(w *syntax.Word) []*syntax.Word {
 	return all
 }
 
-// quoted tells whether a word stays a word when it is empty.
-func quoted(w *syntax.Word) bool {
+// hasQuotes tells whether a word stays a word when it is empty.
+func hasQuotes(w *syntax.Word) bool {
 	for _, p := range w.Parts {
 		switch p.(type) {
 		case *syntax.SglQuoted, *syntax.DblQuoted:
@@ -74,13 +83,21 @@ func quoted(w *syntax.Word) bool {
 	return false
 }
 
-// value returns all values a word may have. whole: it is not split, as behind
-// "=" or in a here-document.
-func (x *reader) value(w *syntax.Word, whole bool) []string {
+// how says what becomes of a piece of a word.
+type how uint8
+
+const (
+	bare   how = iota // it is split and its patterns are matched
+	whole             // neither, as behind "=" or of a case
+	quoted            // and a backslash is one, but before few characters: in double quotes, in a here-document
+)
+
+// value returns all values a word may have.
+func (x *reader) value(w *syntax.Word, h how) []string {
 	if w == nil {
 		return []string{""}
 	}
-	all := x.pieces(w.Parts, whole)
+	all := x.pieces(w.Parts, h)
 	if len(w.Parts) == 0 {
 		return all
 	}
@@ -118,11 +135,11 @@ func (x *reader) unsure() {
 }
 
 // pieces joins what the parts of a word may be.
-func (x *reader) pieces(parts []syntax.WordPart, whole bool) []string {
+func (x *reader) pieces(parts []syntax.WordPart, h how) []string {
 	all := []string{""}
 	for _, p := range parts {
 		var next []string
-		for _, v := range x.piece(p, whole) {
+		for _, v := range x.piece(p, h) {
 			for _, before := range all {
 				next = append(next, before+v)
 			}
@@ -135,13 +152,13 @@ func (x *reader) pieces(parts []syntax.WordPart, whole bool) []string {
 	return all
 }
 
-func (x *reader) piece(p syntax.WordPart, whole bool) []string {
+func (x *reader) piece(p syntax.WordPart, h how) []string {
 	if !x.step() {
 		return []string{unknown}
 	}
 	switch p := p.(type) {
 	case *syntax.Lit:
-		return []string{x.lit(p.Value, whole)}
+		return []string{x.lit(p.Value, h)}
 	case *syntax.SglQuoted:
 		if !p.Dollar {
 			return []string{clean(p.Value)}
@@ -153,13 +170,13 @@ func (x *reader) piece(p syntax.WordPart, whole bool) []string {
 		}
 		return []string{clean(s)}
 	case *syntax.DblQuoted:
-		return x.pieces(p.Parts, true)
+		return x.pieces(p.Parts, quoted)
 	case *syntax.ParamExp:
 		x.mixed()
-		return x.parameter(p, whole)
+		return x.parameter(p, h)
 	case *syntax.CmdSubst:
 		x.mixed()
-		return x.substitution(p, whole)
+		return x.substitution(p, h)
 	case *syntax.ArithmExp:
 		x.mixed()
 		x.arithmetic(p)
@@ -185,7 +202,7 @@ func clean(s string) string {
 }
 
 // lit is text that stands in the line without quotes, or in double ones.
-func (x *reader) lit(s string, quoted bool) string {
+func (x *reader) lit(s string, h how) string {
 	if !strings.ContainsAny(s, "\\*?[") {
 		return clean(s)
 	}
@@ -198,11 +215,11 @@ func (x *reader) lit(s string, quoted bool) string {
 			if s[i] == '\n' {
 				continue
 			}
-			if quoted && !strings.ContainsRune("$`\"\\", rune(s[i])) {
+			if h == quoted && !strings.ContainsRune("$`\"\\", rune(s[i])) {
 				b.WriteByte('\\')
 			}
 			b.WriteByte(s[i])
-		case quoted:
+		case h != bare:
 			b.WriteByte(c)
 		case c == '*':
 			x.unsure()
@@ -221,7 +238,7 @@ func (x *reader) lit(s string, quoted bool) string {
 }
 
 // parameter is what ${…} may be.
-func (x *reader) parameter(p *syntax.ParamExp, whole bool) []string {
+func (x *reader) parameter(p *syntax.ParamExp, h how) []string {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.IsSet || p.NestedParam != nil || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Flags != nil || len(p.Modifiers) > 0 {
 		x.inside(p)
 		return []string{unknown}
@@ -230,14 +247,22 @@ func (x *reader) parameter(p *syntax.ParamExp, whole bool) []string {
 	if e := p.Exp; e != nil {
 		word := []string{""}
 		if e.Word != nil {
-			word = x.value(e.Word, true)
+			word = x.value(e.Word, whole)
 		}
 		switch e.Op {
-		case syntax.DefaultUnset, syntax.DefaultUnsetOrNull:
-			values = append(slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" }), word...)
-		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
-			values = append(slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" }), word...)
-			x.assign(p.Param.Value, values)
+		case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			// The word counts where the value may be missing, or empty.
+			missing := slices.Contains(values, unknown) || slices.Contains(values, "")
+			if e.Op == syntax.DefaultUnset || e.Op == syntax.AssignUnset {
+				if !x.isSet(p.Param.Value) {
+					values = append(slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" }), word...)
+				}
+			} else if missing {
+				values = append(slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" }), word...)
+			}
+			if e.Op == syntax.AssignUnset || e.Op == syntax.AssignUnsetOrNull {
+				x.assign(p.Param.Value, values)
+			}
 		case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
 			values = append([]string{""}, word...)
 		case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
@@ -249,7 +274,7 @@ func (x *reader) parameter(p *syntax.ParamExp, whole bool) []string {
 			values = []string{unknown}
 		}
 	}
-	if whole {
+	if h != bare {
 		return values
 	}
 	seps := x.lookup("IFS")
@@ -307,6 +332,18 @@ func (x *reader) lookup(name string) []string {
 	return []string{clean(v)}
 }
 
+// isSet tells whether a parameter has a value for sure.
+func (x *reader) isSet(name string) bool {
+	if v, ok := x.vars[name]; ok {
+		return !slices.Contains(v, unknown)
+	}
+	if x.w.Getenv == nil || name == "" {
+		return false
+	}
+	_, ok := x.w.Getenv(name)
+	return ok
+}
+
 // dynamic are parameters that a shell sets by itself.
 var dynamic = map[string]bool{"_": true, "RANDOM": true, "SECONDS": true, "LINENO": true, "OLDPWD": true, "PPID": true, "OPTARG": true, "OPTIND": true, "REPLY": true,
 	"BASH": true, "BASH_COMMAND": true, "BASHPID": true, "EUID": true, "UID": true, "HOSTNAME": true, "HOSTTYPE": true, "MACHTYPE": true, "OSTYPE": true, "FUNCNAME": true,
@@ -335,14 +372,14 @@ func (x *reader) assign(name string, values []string) {
 }
 
 // substitution reads the commands of $(…) and returns what they may print.
-func (x *reader) substitution(p *syntax.CmdSubst, whole bool) []string {
+func (x *reader) substitution(p *syntax.CmdSubst, h how) []string {
 	out := x.output(p.Stmts)
 	x.apart(p.Stmts)
 	if out == nil || len(out) != 1 || strings.Contains(out[0], unknown) {
 		return []string{unknown}
 	}
 	v := strings.TrimRight(out[0], "\n")
-	if whole {
+	if h != bare {
 		return []string{v}
 	}
 	return []string{splitBy(v, " \t\n")}
@@ -363,9 +400,9 @@ func (x *reader) output(stmts []*syntax.Stmt) []string {
 	for _, r := range s.Redirs {
 		switch {
 		case r.Hdoc != nil && len(s.Redirs) == 1:
-			heredoc = strings.Join(x.value(r.Hdoc, true), "")
+			heredoc = strings.Join(x.value(r.Hdoc, quoted), "")
 		case r.Op == syntax.WordHdoc && len(s.Redirs) == 1:
-			heredoc = strings.Join(x.value(r.Word, true), "") + "\n"
+			heredoc = strings.Join(x.value(r.Word, whole), "") + "\n"
 		default:
 			return nil
 		}

@@ -97,17 +97,19 @@ func Read(line string, w World) *Report {
 
 // reader reads one command line, and those in it.
 type reader struct {
-	w     World
-	r     *Report
-	vars  map[string][]string // candidates for the value; absent: as in the environment
-	dirs  []string            // where relative paths may be meant from
-	lost  bool                // they may be meant from elsewhere too
-	cond  int                 // above 0: what is read may run or not, or not at once
-	depth int
-	steps *int
-	plain bool // Parts is still what all of it is
-	parts []part
-	names map[string]bool // functions of the line
+	w    World
+	r    *Report
+	vars map[string][]string // candidates for the value; absent: as in the environment
+	dirs []string            // where relative paths may be meant from
+	lost bool                // they may be meant from elsewhere too
+	// worked are the folders if the last statement succeeded; nil: those of dirs.
+	worked []string
+	cond   int // above 0: what is read may run or not, or not at once
+	depth  int
+	steps  *int
+	plain  bool // Parts is still what all of it is
+	parts  []part
+	names  map[string]bool // functions of the line
 }
 
 // part is one simple command of a plain line.

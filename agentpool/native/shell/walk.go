@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -31,22 +32,42 @@ func (x *reader) text(line string) {
 		x.unclear("it contains pieces that are not known, or control characters")
 		line = strings.NewReplacer(unknown, "", gap, " ", star, "*", quest, "?", bracket, "[").Replace(line)
 	}
+	if strings.ContainsFunc(line, unseen) {
+		x.risky("it contains characters that cannot be seen or look like others")
+	}
 	// What stands before a mistake has run when a shell gets to it.
-	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
-	var stmts []*syntax.Stmt
-	for s, err := range p.StmtsSeq(strings.NewReader(line)) {
-		if err != nil {
-			x.unclear("it cannot be parsed")
-			x.forbid(scanText(line))
-			break
-		}
-		stmts = append(stmts, s)
+	stmts, err := parse(line)
+	if err != nil {
+		x.unclear("it cannot be parsed")
+		x.forbid(scanText(line))
 	}
 	if forkBomb(stmts) {
 		x.forbid("it is a fork bomb")
 	}
 	x.declare(stmts)
 	x.stmts(stmts)
+}
+
+// unseen are characters that a reader of the line would not notice: of no width,
+// turning the direction, or blanks that do not separate words.
+func unseen(r rune) bool {
+	return r > 127 && (unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zs, r) || unicode.Is(unicode.Bidi_Control, r)) || r == '\r' || r == 0x7f || r < ' ' && r != '\n' && r != '\t'
+}
+
+// parse returns the statements of a line, with an error those before it.
+func parse(line string) (stmts []*syntax.Stmt, err error) {
+	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	// Not left early: the parser yields once more after some of its errors.
+	for s, serr := range p.StmtsSeq(strings.NewReader(line)) {
+		switch {
+		case err != nil:
+		case serr != nil:
+			err = serr
+		default:
+			stmts = append(stmts, s)
+		}
+	}
+	return stmts, err
 }
 
 // declare learns the names of functions, which may be used before.
@@ -99,7 +120,13 @@ func (x *reader) stmt(s *syntax.Stmt, in *feed) {
 			in = f
 		}
 	}
-	run := func() { x.cmd(s.Cmd, in) }
+	run := func() {
+		x.worked = nil
+		x.cmd(s.Cmd, in)
+		if x.worked == nil {
+			x.worked = x.dirs
+		}
+	}
 	if s.Background || s.Coprocess || s.Disown {
 		x.aside(run)
 		return
@@ -148,11 +175,11 @@ func (x *reader) cmd(c syntax.Command, in *feed) {
 		x.maybeRuns(func() { x.loop(c) })
 	case *syntax.CaseClause:
 		x.mixed()
-		x.value(c.Word, true)
+		x.value(c.Word, whole)
 		x.maybeRuns(func() {
 			for _, item := range c.Items {
 				for _, p := range item.Patterns {
-					x.value(p, true)
+					x.value(p, whole)
 				}
 				x.stmts(item.Stmts)
 			}
@@ -169,7 +196,7 @@ func (x *reader) cmd(c syntax.Command, in *feed) {
 				x.variable(a)
 				continue
 			}
-			for _, v := range x.value(a.Value, true) {
+			for _, v := range x.value(a.Value, whole) {
 				if strings.Contains(v, unknown) {
 					x.unclear("a variable gets a name that is not known")
 				}
@@ -190,6 +217,11 @@ func (x *reader) cmd(c syntax.Command, in *feed) {
 	default:
 		x.mixed()
 		x.unclear("it has a statement of an unknown kind")
+	}
+	switch c.(type) {
+	case *syntax.CallExpr, *syntax.BinaryCmd:
+	default:
+		x.worked = nil // where it works is not followed
 	}
 }
 
@@ -239,7 +271,7 @@ func (x *reader) arithmetic(n syntax.Node) {
 			}
 		case *syntax.ParamExp:
 			if e := n.Exp; e != nil && n.Param != nil && (e.Op == syntax.AssignUnset || e.Op == syntax.AssignUnsetOrNull) {
-				x.parameter(n, true)
+				x.parameter(n, whole)
 				return false
 			}
 		}
@@ -252,59 +284,24 @@ func (x *reader) inside(n syntax.Node) { x.arithmetic(n) }
 
 func (x *reader) binary(c *syntax.BinaryCmd, in *feed) {
 	switch c.Op {
-	case syntax.AndStmt, syntax.OrStmt:
-		dirs, lost := slices.Clone(x.dirs), x.lost
+	case syntax.AndStmt:
+		// What follows a cd by && runs only where that went.
 		x.stmt(c.X, in)
-		if c.Op == syntax.AndStmt && changesFolder(c.X) {
-			// What follows runs only where the cd went.
-			after, alost := x.dirs, x.lost
-			x.dirs, x.lost = x.went(dirs), alost
-			x.maybeRuns(func() { x.stmt(c.Y, in) })
-			x.join(dirs, lost)
-			x.join(after, alost)
-			return
-		}
+		before, lost := x.dirs, x.lost
+		x.dirs = slices.Clone(x.worked)
 		x.maybeRuns(func() { x.stmt(c.Y, in) })
+		worked := x.worked
+		x.join(before, lost)
+		x.worked = worked
+	case syntax.OrStmt:
+		x.stmt(c.X, in)
+		x.maybeRuns(func() { x.stmt(c.Y, in) })
+		x.worked = nil
 	default: // a pipe
 		x.aside(func() { x.stmt(c.X, in) })
 		f := &feed{texts: x.output([]*syntax.Stmt{c.X})}
 		x.aside(func() { x.stmt(c.Y, f) })
 	}
-}
-
-// changesFolder tells whether a statement is, at its end, nothing but a cd.
-func changesFolder(s *syntax.Stmt) bool {
-	for {
-		if s == nil || s.Negated || s.Background {
-			return false
-		}
-		switch c := s.Cmd.(type) {
-		case *syntax.CallExpr:
-			return len(c.Args) > 0 && c.Args[0].Lit() == "cd"
-		case *syntax.BinaryCmd:
-			if c.Op != syntax.AndStmt {
-				return false
-			}
-			s = c.Y
-		default:
-			return false
-		}
-	}
-}
-
-// went are the folders of x that are not among those before: where a cd that
-// worked has gone. If it can only have stayed, it has.
-func (x *reader) went(before []string) []string {
-	var all []string
-	for _, d := range x.dirs {
-		if !slices.Contains(before, d) {
-			all = append(all, d)
-		}
-	}
-	if len(all) == 0 {
-		return x.dirs
-	}
-	return all
 }
 
 // join adds folders that are possible too.
@@ -354,6 +351,9 @@ func (x *reader) cd(args []string) {
 		}
 	}
 	x.join(all, false)
+	if len(all) > 0 {
+		x.worked = all
+	}
 }
 
 // redirect reads a redirection. What comes in is returned.
@@ -361,12 +361,15 @@ func (x *reader) redirect(r *syntax.Redirect) *feed {
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
 		x.mixed()
-		return &feed{texts: x.value(r.Hdoc, true)}
+		return &feed{texts: x.value(r.Hdoc, quoted)}
 	case syntax.WordHdoc:
 		x.mixed()
-		return &feed{texts: x.value(r.Word, true)}
+		return &feed{texts: x.value(r.Word, whole)}
 	}
-	for _, v := range x.value(r.Word, true) {
+	for _, v := range x.value(r.Word, bare) {
+		if hasPattern(v) && r.Op != syntax.RdrIn && isBlockDevice(v) {
+			x.forbid("it overwrites a device")
+		}
 		v = literal(v)
 		switch r.Op {
 		case syntax.DplIn, syntax.DplOut:
@@ -419,7 +422,7 @@ func (x *reader) variable(a *syntax.Assign) {
 		x.vars[name] = []string{unknown}
 		return
 	}
-	values := x.value(a.Value, true)
+	values := x.value(a.Value, whole)
 	if a.Append {
 		var all []string
 		for _, v := range x.lookup(name) {
