@@ -94,7 +94,7 @@ while True: os.fork()'`, never},
 		{`rm a.txt`, risky}, {`rm -rf build`, risky}, {`git reset --hard`, risky}, {`git push -f`, risky}, {`git push origin +main`, risky}, {`git push`, risky}, {`git clean -fdx`, risky}, {`git branch -D x`, risky}, {`git checkout -- .`, risky}, {`chmod 777 x`, risky}, {`chmod +x a && ./a`, risky}, {`sudo ls`, risky}, {`npm install x`, risky}, {`pip install x`, risky}, {`curl x`, risky}, {`apt-get remove x`, risky}, {`docker rm x`, risky}, {`psql -c 'drop table x'`, risky}, {`kubectl delete pod x`, risky}, {`systemctl stop x`, risky}, {`eval ls`, risky}, {`LD_PRELOAD=x ls`, risky}, {`PATH=.:$PATH ls`, risky}, {`go env -w GOFLAGS=-toolexec=x`, risky}, {`crontab f`, risky},
 
 		// What cannot be parsed.
-		{`echo 'a`, unclear}, {`echo $(`, unclear}, {`if`, unclear}, {`rm -rf / )`, never}, {"rm -rf /\n)", never}, {`rm -rf / "`, never}, {"a\x01b", unclear}, {`echo a b )`, unclear},
+		{`echo 'a`, unclear}, {`echo $(`, unclear}, {`if`, unclear}, {`rm -rf / )`, never}, {"rm -rf /\n)", never}, {`rm -rf / "`, never}, {"a\x01b", unclear}, {"ls \\\r\nrm -rf /", never}, {"ls\r\nls", unclear}, {"rm -rf /\r\n", never}, {`echo a b )`, unclear},
 
 		// Simple commands, and those that only read.
 		{`git status`, plain}, {`go test ./...`, plain}, {`go test ./... 2>&1 | tail -5`, plain}, {`make lint`, plain}, {`ls -la`, reading}, {`cat a b`, reading}, {`cat a | grep -n x | wc -l`, reading}, {`cd sub && ls`, reading}, {`head -n 5 a; tail -3 b`, reading}, {`grep -rn "rm -rf /" .`, reading}, {`ls -la && echo done`, reading}, {`ls 2>/dev/null || true`, reading},

@@ -32,6 +32,12 @@ func (x *reader) text(line string) {
 		x.unclear("it contains pieces that are not known, or control characters")
 		line = strings.NewReplacer(unknown, "", gap, " ", star, "*", quest, "?", bracket, "[").Replace(line)
 	}
+	if strings.Contains(line, "\r") {
+		// The parser takes CRLF for a newline, also behind a backslash; a shell does not.
+		x.unclear("it contains carriage returns")
+		x.forbid(scanText(line))
+		line = strings.ReplaceAll(line, "\r", "_")
+	}
 	if strings.ContainsFunc(line, unseen) {
 		x.risky("it contains characters that cannot be seen or look like others")
 	}
