@@ -20,11 +20,11 @@ func (x *reader) fields(words []*syntax.Word) [][]string {
 			var next [][]string
 			values := x.value(w, bare)
 			if len(values) == 1 && len(all) == 1 { // as nearly always
-				next = [][]string{append(all[0], splitAt(w, values[0])...)}
+				next = [][]string{append(all[0], splitAt(values[0])...)}
 				values = nil
 			}
 			for _, v := range values {
-				split := splitAt(w, v)
+				split := splitAt(v)
 				for _, f := range all {
 					next = append(next, append(slices.Clip(slices.Clone(f)), split...))
 				}
@@ -46,11 +46,12 @@ func (x *reader) fields(words []*syntax.Word) [][]string {
 }
 
 // splitAt cuts the value of a word into words.
-func splitAt(w *syntax.Word, v string) []string {
-	if v == "" && hasQuotes(w) {
-		return []string{""}
+func splitAt(v string) []string {
+	all := strings.FieldsFunc(v, func(r rune) bool { return string(r) == gap })
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], empty, "")
 	}
-	return strings.FieldsFunc(v, func(r rune) bool { return string(r) == gap })
+	return all
 }
 
 // braces expands {a,b}, as bash does and dash does not.
@@ -70,17 +71,6 @@ func (x *reader) braces(w *syntax.Word) []*syntax.Word {
 		all = append(all, b)
 	}
 	return all
-}
-
-// hasQuotes tells whether a word stays a word when it is empty.
-func hasQuotes(w *syntax.Word) bool {
-	for _, p := range w.Parts {
-		switch p.(type) {
-		case *syntax.SglQuoted, *syntax.DblQuoted:
-			return true
-		}
-	}
-	return false
 }
 
 // how says what becomes of a piece of a word.
@@ -160,6 +150,9 @@ func (x *reader) piece(p syntax.WordPart, h how) []string {
 	case *syntax.Lit:
 		return []string{x.lit(p.Value, h)}
 	case *syntax.SglQuoted:
+		if p.Value == "" && h == bare {
+			return []string{empty}
+		}
 		if !p.Dollar {
 			return []string{clean(p.Value)}
 		}
@@ -170,7 +163,13 @@ func (x *reader) piece(p syntax.WordPart, h how) []string {
 		}
 		return []string{clean(s)}
 	case *syntax.DblQuoted:
-		return x.pieces(p.Parts, quoted)
+		all := x.pieces(p.Parts, quoted)
+		for i := range all {
+			if all[i] == "" && h == bare {
+				all[i] = empty
+			}
+		}
+		return all
 	case *syntax.ParamExp:
 		x.mixed()
 		return x.parameter(p, h)

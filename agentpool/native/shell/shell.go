@@ -80,7 +80,8 @@ const (
 	star    = "\x02" // an unquoted *, or anything else that matches several names
 	quest   = "\x03" // an unquoted ?
 	bracket = "\x04" // an unquoted [
-	marks   = unknown + gap + star + quest + bracket
+	empty   = "\x05" // an empty text in quotes, which makes a word
+	marks   = unknown + gap + star + quest + bracket + empty
 
 	maxSteps = 60_000 // of reading one command line
 	maxDepth = 8      // sh -c 'sh -c "…"'
@@ -266,7 +267,7 @@ func literal(s string) string {
 	if !strings.ContainsAny(s, marks) {
 		return s
 	}
-	return strings.NewReplacer(star, "*", quest, "?", bracket, "[", gap, " ").Replace(s)
+	return strings.NewReplacer(star, "*", quest, "?", bracket, "[", gap, " ", empty, "").Replace(s)
 }
 
 func hasPattern(s string) bool { return strings.ContainsAny(s, star+quest+bracket) }

@@ -30,7 +30,7 @@ func (x *reader) text(line string) {
 	}
 	if strings.ContainsAny(line, marks) {
 		x.unclear("it contains pieces that are not known, or control characters")
-		line = strings.NewReplacer(unknown, "", gap, " ", star, "*", quest, "?", bracket, "[").Replace(line)
+		line = strings.NewReplacer(unknown, "", gap, " ", star, "*", quest, "?", bracket, "[", empty, "").Replace(line)
 	}
 	if strings.Contains(line, "\r") {
 		// The parser takes CRLF for a newline, also behind a backslash; a shell does not.

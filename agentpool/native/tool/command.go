@@ -33,11 +33,12 @@ func (e *Env) command(line string) *Command {
 	if runtime.GOOS == "windows" {
 		c.report = shell.Scan(line)
 	} else {
-		c.report = shell.Read(line, e.world())
+		environ := e.environ()
+		c.report = shell.Read(line, e.world(environ))
+		c.reads = c.report.Reading && e.readsInside(c.report, environ)
 	}
 	r := c.report
 	c.Warning = r.Risky
-	c.reads = r.Reading && e.readsInside(r)
 	for _, w := range slices.Concat(r.Words, r.Writes) {
 		p, err := e.resolve(w)
 		if err != nil || p.out {
@@ -56,8 +57,7 @@ func (e *Env) command(line string) *Command {
 }
 
 // world is what a command finds.
-func (e *Env) world() shell.World {
-	environ := e.environ()
+func (e *Env) world(environ []string) shell.World {
 	getenv := func(name string) (string, bool) {
 		for i := len(environ) - 1; i >= 0; i-- {
 			if k, v, _ := strings.Cut(environ[i], "="); k == name {
@@ -79,14 +79,14 @@ func (e *Env) world() shell.World {
 // readsInside tells whether what a reading command reads lies in the session's
 // folders, and its programs outside of them, where the session cannot have put
 // others in their place.
-func (e *Env) readsInside(r *shell.Report) bool {
+func (e *Env) readsInside(r *shell.Report, environ []string) bool {
 	for _, f := range r.Reads {
 		if p, err := e.resolve(f); err != nil || p.out {
 			return false
 		}
 	}
 	path := ""
-	for _, kv := range e.environ() {
+	for _, kv := range environ {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = v
 		}

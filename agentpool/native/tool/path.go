@@ -115,6 +115,28 @@ func realPath(path string) (string, error) {
 // sensitive returns why an edit of the place is asked about in every mode, ""
 // if it is not. Both the path as given and as resolved count.
 func (e *Env) sensitive(p place) string {
+	if why := e.private(p); why != "" {
+		return why
+	}
+	if !p.out {
+		return "" // whoever opened a folder of the system works on it
+	}
+	for _, path := range []string{p.real, p.shown} {
+		for _, dir := range systemDirs {
+			if within(filepath.ToSlash(path), dir) {
+				return path + " belongs to the system"
+			}
+		}
+	}
+	return ""
+}
+
+// systemDirs are folders in which a change concerns more than one user.
+var systemDirs = []string{"/etc", "/boot", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/var/spool/cron", "/System", "/Library", "/private/etc", "/proc", "/sys"}
+
+// private returns why also reading the place is asked about in every mode where
+// it lies outside of the session's folders, "" if it is not.
+func (e *Env) private(p place) string {
 	for _, path := range []string{p.real, p.shown} {
 		for _, dir := range e.Protected {
 			if real, err := realPath(dir); err == nil {
@@ -144,38 +166,55 @@ func sensitiveName(path string) string {
 		}
 		names[i] = name
 		switch name {
-		case ".git", "git~1", ".hg", ".svn", ".husky":
+		case ".git", "git~1", ".hg", ".svn", ".jj", ".bzr", ".husky", ".githooks", ".git-hooks", "githooks":
 			return "belongs to version control, which runs programs"
-		case ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker":
+		case ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".bluemix", ".password-store", "keyrings", ".vault", ".terraform.d", ".gcloud":
 			return "holds keys or logins"
-		case ".circleci", ".buildkite", ".woodpecker", ".ci":
+		case "gcloud", "gh", "hub", "glab-cli", "op", "doctl", "heroku", "sops", "age", "rclone", "containers", "git", "pip":
+			if i > 0 && names[i-1] == ".config" {
+				return "holds keys or logins"
+			}
+		case "autostart", "systemd", "fish", "environment.d":
+			if i > 0 && names[i-1] == ".config" {
+				return "is run when you log in"
+			}
+		case "launchagents", "launchdaemons":
+			return "is run when you log in"
+		case ".circleci", ".buildkite", ".woodpecker", ".ci", ".semaphore", ".tekton", ".harness", ".gitlab-ci":
 			return "is run by continuous integration"
+		case ".claude", ".codex", ".gemini", ".cursor", ".continue", ".roo", ".kiro":
+			return "leads agents"
 		case "workflows", "actions":
 			if i > 0 && (names[i-1] == ".github" || names[i-1] == ".gitea" || names[i-1] == ".forgejo") {
 				return "is run by continuous integration"
 			}
-		case ".vscode", ".idea", ".zed":
+		case ".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".vim", ".nvim":
 			return "is run by editors"
 		}
 	}
 	base := names[len(names)-1]
 	switch base {
 	case ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", "_netrc", ".pgpass", ".git-credentials", "authorized_keys",
-		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".htpasswd", ".dockercfg":
+		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", ".htpasswd", ".dockercfg", "known_hosts", ".my.cnf", ".pg_service.conf", ".mongorc.js", ".boto", ".s3cfg", ".s3curl",
+		".vault-token", "credentials.tfrc.json", ".terraformrc", "kubeconfig", ".kubeconfig", "auth.json", "credentials", "credentials.toml", "credentials.json", "credentials.yml", "credentials.yml.enc", "master.key", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml",
+		"service-account.json", "serviceaccount.json", "application_default_credentials.json", "settings-security.xml", ".cargo-credentials", ".gem-credentials", ".curlrc", ".wgetrc", "hosts.yml", ".authinfo", ".authinfo.gpg", ".fetchmailrc", ".msmtprc", ".databrickscfg", ".snowsql":
 		return "holds keys or logins"
-	case ".gitconfig", ".gitmodules", ".gitattributes":
+	case ".gitconfig", ".gitmodules", ".gitattributes", ".hgrc", ".pre-commit-config.yaml", ".pre-commit-hooks.yaml", "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".overcommit.yml", ".lintstagedrc", ".huskyrc":
 		return "belongs to version control, which runs programs"
 	case ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
-		".kshrc", ".cshrc", ".tcshrc", ".login", "config.fish", "profile.ps1", "microsoft.powershell_profile.ps1", ".inputrc", ".xprofile", ".xsession":
+		".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish", "profile.ps1", "microsoft.powershell_profile.ps1", ".inputrc", ".xprofile", ".xsession", ".xinitrc", ".pam_environment", ".direnvrc", ".rprofile", ".pythonrc", ".irbrc",
+		".pryrc", ".gdbinit", ".lldbinit", ".vimrc", ".exrc", ".nvimrc", ".emacs", ".tmux.conf", ".screenrc", "sitecustomize.py", "usercustomize.py", "authorized_keys2", "crontab", ".crontab":
 		return "is run by shells"
 	case ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", ".drone.yml", ".woodpecker.yml", "jenkinsfile", "azure-pipelines.yml",
-		"bitbucket-pipelines.yml", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".build.yml":
+		"bitbucket-pipelines.yml", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".build.yml", "buildspec.yml", "cloudbuild.yaml", "cloudbuild.yml", "wercker.yml", "codemagic.yaml", "bitrise.yml", ".gitpod.yml", "dangerfile", "azure-pipelines.yaml", "screwdriver.yaml", "netlify.toml", "vercel.json":
 		return "is run by continuous integration"
+	case ".mcp.json", "mcp.json":
+		return "leads agents"
 	}
 	if strings.HasPrefix(base, ".env") {
 		return "holds keys or logins"
 	}
-	for _, ext := range []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"} {
+	for _, ext := range []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".pkcs12", ".asc", ".gpg", ".age", ".ovpn", ".tfstate", ".tfvars"} {
 		if strings.HasSuffix(base, ext) {
 			return "holds keys or logins"
 		}

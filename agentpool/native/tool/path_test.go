@@ -126,7 +126,10 @@ func TestSensitivePathsAreKnown(t *testing.T) {
 		"innocent/config": true, "notes.txt": true, "settings": true, ".npmrc": true,
 		".env": true, ".env.production": true, ".ENV": true, ".envrc": true, "x/.ssh/config": true, "id_ed25519": true, "server.pem": true, "tls.key": true,
 		".netrc": true, ".zshrc": true, ".github/workflows/ci.yml": true, ".gitlab-ci.yml": true, "Jenkinsfile": true, ".vscode/tasks.json": true,
-		"../hermesd/config.toml": true, ".env.": true, ".env:stream": true,
+		"../hermesd/config.toml": true, "/etc/hosts": true, "/usr/bin/ls": true, ".githooks/pre-commit": true, ".husky/x": true, "lefthook.yml": true, ".pre-commit-config.yaml": true, ".mcp.json": true, ".claude/settings.json": true, ".devcontainer/devcontainer.json": true,
+		"../home/.config/gh/hosts.yml": true, "../home/.config/gcloud/x": true, "../home/.config/systemd/user/a.service": true, "../home/.cargo/credentials.toml": true, "../home/.m2/settings-security.xml": true, "kubeconfig": true, ".vault-token": true, "secrets.yml": true, ".vimrc": true, ".direnvrc": true,
+		"x.tfstate": true, "prod.tfvars": true, "cloudbuild.yaml": true, "../Library/LaunchAgents/x.plist": true, ".config/fish/conf.d/a.fish": true, "id_ed25519_sk": true,
+		"docs/secrets.md": false, "etc/hosts": false, "usr/x": false, "config/git/x": false, "credentials.go": false, "mcp.go": false, "fish/a": false, "opt": false, ".env.": true, ".env:stream": true,
 		"a.txt": false, ".gitignore": false, "git/config": false, "env": false, ".github/README.md": false, "environment.go": false, "monkey.txt": false, "workflows/a": false,
 	} {
 		p, err := e.resolve(path)

@@ -55,7 +55,7 @@ func (ReadFile) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, 
 	}
 	need := Need{}
 	if p.out {
-		need = Need{Class: Reading, Outside: true, Sensitive: e.sensitive(p), Grants: []string{p.real}, Scope: "reading " + p.label + " in this session"}
+		need = Need{Class: Reading, Outside: true, Sensitive: e.private(p), Grants: []string{p.real}, Scope: "reading " + p.label + " in this session"}
 	}
 	return &Action{
 		Title:     title,

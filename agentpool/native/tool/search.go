@@ -99,7 +99,7 @@ func (SearchFiles) Plan(_ context.Context, e *Env, args json.RawMessage) (*Actio
 	}
 	need := Need{}
 	if p.out {
-		need = Need{Class: Reading, Outside: true, Sensitive: e.sensitive(p), Grants: []string{p.real}, Scope: "searching " + p.label + " in this session"}
+		need = Need{Class: Reading, Outside: true, Sensitive: e.private(p), Grants: []string{p.real}, Scope: "searching " + p.label + " in this session"}
 	}
 	return &Action{
 		Title:     title,
