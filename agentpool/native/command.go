@@ -67,7 +67,7 @@ func (a *Agent) help() string {
 	if a.chosenModel().Provider == catalog.Offline {
 		b.WriteString("\nThe offline model is no language model. It reads a prompt line by line and knows the words " + llm.Words + ":\n\n" +
 			"```\nsay TEXT\nthink TEXT\nread PATH [A-B]\nsearch PATTERN [PATH]\nwrite PATH          the lines up to a lone \".\" are the content\n" +
-			"edit PATH           lines to \"---\" are the old text, lines to a lone \".\" the new\nrun COMMAND\nfetch URL\nplan A; B; C\nask QUESTION\ncall SERVER TOOL [JSON]\n" +
+			"edit PATH           lines to \"---\" are the old text, lines to a lone \".\" the new\nrun COMMAND\nfetch URL\nplan A; B; C\npropose TEXT\nask QUESTION\ncall SERVER TOOL [JSON]\n" +
 			"stream N [BYTES]\nsleep DURATION\nfail TEXT\n```\n")
 	}
 	return b.String()

@@ -24,6 +24,7 @@ import (
 //	run COMMAND         call terminal
 //	fetch URL           call web_fetch
 //	plan A; B; C        call todo
+//	propose TEXT        call exit_plan
 //	ask QUESTION        call clarify
 //	call SERVER TOOL [JSON]  call mcp_call
 //	stream N [BYTES]    N message chunks of BYTES bytes
@@ -125,6 +126,8 @@ func (s step) args() json.RawMessage {
 		args["command"] = s.text
 	case "fetch":
 		args["url"] = s.text
+	case "propose":
+		args["plan"] = s.text
 	case "ask":
 		args["question"] = s.text
 	case "call":

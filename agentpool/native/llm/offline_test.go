@@ -45,6 +45,7 @@ func TestPromptIsReadLineByLine(t *testing.T) {
 		"run go test ./...":                  {{word: "run", text: "go test ./..."}},
 		"fetch https://x.test":               {{word: "fetch", text: "https://x.test"}},
 		"ask why? ":                          {{word: "ask", text: "why?"}},
+		"propose 1. write":                   {{word: "propose", text: "1. write"}},
 		"plan a; b c;;d ":                    {{word: "plan", text: "a; b c;;d", items: []string{"a", "b c", "d"}}},
 		"plan ;":                             {{text: "plan ;", why: "a plan needs steps, separated by semicolons"}},
 		"stream 10":                          {{word: "stream", text: "10", count: 10, size: 16}},

@@ -18,7 +18,7 @@ const (
 )
 
 // Words lists what the offline model understands, for sentences and help.
-const Words = "say, think, read, search, write, edit, run, fetch, plan, ask, call, stream, sleep and fail"
+const Words = "say, think, read, search, write, edit, run, fetch, plan, propose, ask, call, stream, sleep and fail"
 
 // step is one thing the offline model does.
 type step struct {
@@ -55,6 +55,8 @@ func (s step) calls() (tool string, ok bool) {
 		return "web_fetch", true
 	case "plan":
 		return "todo", true
+	case "propose":
+		return "exit_plan", true
 	case "ask":
 		return "clarify", true
 	case "call":
@@ -91,7 +93,7 @@ func parseStep(line string, rest []string) (step, []string) {
 	}
 	s := step{word: word, text: arg}
 	switch word {
-	case "say", "think", "read", "search", "write", "edit", "run", "fetch", "plan", "ask", "call", "stream", "sleep", "fail":
+	case "say", "think", "read", "search", "write", "edit", "run", "fetch", "plan", "propose", "ask", "call", "stream", "sleep", "fail":
 		if arg == "" {
 			return odd(word + " needs something after it")
 		}
