@@ -171,37 +171,70 @@ func TestLateAndChangingToolsLeaveThePrefixAlone(t *testing.T) {
 // A prompt that failed is taken back, and the note beside it with it: the next
 // prompt tells the same again.
 func TestANoteThatWasNotReadIsToldAgain(t *testing.T) {
-	s := &script{}
-	late, let := lateServer(t, "b")
-	w := newWorld(t, Config{LLM: s, MCP: MCPConfig{Servers: []mcp.Server{late}}})
-	w.prompt("one")
-	let()
-	until(t, func() bool { return w.ready("b") })
-	s.messages, s.err = [][]llm.Event{nil}, errors.New("no")
-	if _, err := w.run(context.Background(), textBlock("two")); err == nil {
-		t.Fatal("it did not fail")
-	}
-	s.err = nil
-	for range 2 {
-		w.prompt("three")
-		last := s.requests[len(s.requests)-1].Messages
-		noted := 0
-		for _, m := range last {
-			for _, p := range m.Parts {
-				if strings.Contains(p.Note, "server b is ready") {
-					noted++
+	for _, again := range []bool{false, true} {
+		s := &script{}
+		late, let := lateServer(t, "b")
+		w := newWorld(t, Config{LLM: s, MCP: MCPConfig{Servers: []mcp.Server{late}}})
+		reopen := func() {
+			live := shape(w.agent.history.messages)
+			w.agent.Close()
+			w.open(false, session.Settings{})
+			if got := shape(w.agent.history.messages); got != live {
+				t.Errorf("%s\nwas %s", got, live)
+			}
+			until(t, func() bool { return w.ready("b") })
+		}
+		w.prompt("one")
+		let()
+		until(t, func() bool { return w.ready("b") })
+		s.messages, s.err = [][]llm.Event{nil}, errors.New("no")
+		if _, err := w.run(context.Background(), textBlock("two")); err == nil {
+			t.Fatal("it did not fail")
+		}
+		s.err = nil
+		if again {
+			reopen()
+		}
+		for range 2 {
+			w.prompt("three")
+			last := s.requests[len(s.requests)-1].Messages
+			noted := 0
+			for _, m := range last {
+				for _, p := range m.Parts {
+					if strings.Contains(p.Note, "server b is ready") {
+						noted++
+					}
 				}
 			}
+			if noted != 1 {
+				t.Errorf("noted %d times (opened again: %v)", noted, again)
+			}
 		}
-		if noted != 1 {
-			t.Errorf("noted %d times", noted)
-		}
+		reopen()
 	}
-	live := shape(w.agent.history.messages)
+}
+
+// A session that is loaded with other servers has those from then on, and the
+// model is told.
+func TestAnotherSetOfServersIsToldOf(t *testing.T) {
+	s := &script{}
+	w := newWorld(t, Config{LLM: s, ApprovalMode: "session", MCP: MCPConfig{Wait: time.Minute, Servers: []mcp.Server{childServer("a", "good")}}})
+	w.prompt("one")
 	w.agent.Close()
+	w.cfg.MCP.Servers = []mcp.Server{childServer("b", "good")}
 	w.open(false, session.Settings{})
-	if got := shape(w.agent.history.messages); got != live {
-		t.Errorf("%s\nwas %s", got, live)
+	s.messages = [][]llm.Event{{calling("mcp__a__echo", `{}`), calling("mcp_call", `{"server":"b","tool":"echo","arguments":{"t":"x"}}`)}}
+	w.prompt("two")
+	last := s.requests[len(s.requests)-1].Messages
+	prompt, results := last[len(last)-3], last[len(last)-1]
+	if n := prompt.Parts[1].Note; !strings.Contains(n, "- echo of a is gone\n") || !strings.Contains(n, "- new, of server b: echo: ") {
+		t.Error(n)
+	}
+	if got := results.Parts[0].Result.Text + "|" + results.Parts[1].Result.Text; got != `there is no MCP server "a" in this session: there are b|x` {
+		t.Error(got)
+	}
+	if string(encode(s.requests[0].Tools)) != string(encode(s.requests[len(s.requests)-1].Tools)) {
+		t.Error("the list of tools has changed")
 	}
 }
 

@@ -246,6 +246,31 @@ func TestHeadersAreSentToTheServersHostOnly(t *testing.T) {
 	}
 }
 
+// The older way lets a server name the address that is written to. Wherever
+// that is, the headers are for the server alone.
+func TestHeadersDoNotFollowTheEndpointOfAnSSEServer(t *testing.T) {
+	asked := make(chan http.Header, 10)
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	defer away.Close()
+	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", away.URL)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer here.Close()
+	told := newSaid()
+	set := open(t, Options{Tell: told.tell}, Server{Name: "x", Transport: SSE, URL: here.URL, Headers: []Pair{{"X-Key", "secret1"}}})
+	defer set.Close()
+	told.await(t, "Forbidden")
+	if h := <-asked; h.Get("X-Key") != "" {
+		t.Errorf("another host got %q", h)
+	}
+}
+
 func redirecting(t *testing.T, to string) string {
 	t.Helper()
 	s := httptest.NewServer(http.RedirectHandler(to, http.StatusTemporaryRedirect))
