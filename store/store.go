@@ -104,6 +104,8 @@ type Stats struct {
 	Transfers    uint64 // transactions
 	Records      uint64 // in them
 	TransferTime time.Duration
+	Commits      Commits
+	Failing      string // why nothing can be written at the moment; "" if it can
 }
 
 // Open opens the store in dir, making it if there is none. The folder then
@@ -112,7 +114,7 @@ type Stats struct {
 func Open(dir string, o Options) (_ *Store, err error) {
 	o.defaults()
 	s := &Store{
-		o: o, dir: dir, journal: filepath.Join(dir, "journal"), files: o.Files, index: newIndex(),
+		o: o, dir: dir, journal: journalName(dir), files: o.Files, index: newIndex(),
 		wake: make(chan struct{}, 1), some: make(chan struct{}, 1), much: make(chan struct{}, 1),
 		syncs: make(chan syncJob, 1), synced: make(chan error, 1),
 		logs: make(map[session.ID]*log), removing: make(map[session.ID]*deletion),

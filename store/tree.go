@@ -71,18 +71,23 @@ func openTree(path string) (*tree, error) {
 		}
 	}
 	_ = os.Remove(path + compactSuffix)
-	err := t.open()
-	switch {
-	case err == nil:
-		return t, nil
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: another program has %s open; close it first", ErrLocked, path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, t.damaged(err)
-	case errors.Is(err, ErrDamaged):
-		return nil, err
+	if err := t.open(); err != nil {
+		return nil, openError(t, err)
 	}
-	return nil, fmt.Errorf("opening %s: %w", path, err)
+	return t, nil
+}
+
+// openError says in our words why bbolt could not open the file.
+func openError(t *tree, err error) error {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return fmt.Errorf("%w: another program has %s open; close it first", ErrLocked, t.path)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return t.damaged(err)
+	case errors.Is(err, ErrDamaged):
+		return err
+	}
+	return fmt.Errorf("opening %s: %w", t.path, err)
 }
 
 // open opens the file with bbolt. The list of free pages is kept in the file:
@@ -459,6 +464,9 @@ func (t *tree) apply(m move) error {
 
 // dbName is the file in the folder of a store.
 func dbName(dir string) string { return filepath.Join(dir, "sessions.db") }
+
+// journalName is its folder of segments.
+func journalName(dir string) string { return filepath.Join(dir, "journal") }
 
 // validID says whether a session can be stored under this id.
 func validID(id session.ID) error {

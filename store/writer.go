@@ -414,7 +414,9 @@ func (w *writer) afterSync() {
 // busy.
 func (s *Store) syncer() {
 	for job := range s.syncs {
+		began := time.Now()
 		err := s.sync(job)
+		took := time.Since(began)
 		if err == nil {
 			for _, d := range job.wants {
 				if d.log != nil {
@@ -424,6 +426,7 @@ func (s *Store) syncer() {
 		}
 		s.mu.Lock()
 		s.stats.Syncs++
+		s.stats.Commits.add(took)
 		s.mu.Unlock()
 		s.synced <- err
 		poke(s.wake)
@@ -476,6 +479,12 @@ func (w *writer) report() {
 		}
 	}
 	w.failing = now
+	s.mu.Lock()
+	s.stats.Failing = ""
+	if now != nil {
+		s.stats.Failing = now.Error()
+	}
+	s.mu.Unlock()
 	for _, l := range s.inMemory() {
 		l.calls.Lock()
 		if l.sink != nil && l.told != (now != nil) {
