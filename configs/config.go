@@ -24,6 +24,9 @@ type Config struct {
 	// Agents by name. The built-in agent "hermes" is always among them.
 	Agents map[string]Agent `toml:"agents"`
 	MCP    MCP              `toml:"mcp"`
+	// Providers are servers of language models, by the names the user gives
+	// them, beside those that are known.
+	Providers map[string]Provider `toml:"providers"`
 	// Listen says where the daemon accepts connections.
 	Listen []Listen `toml:"listen"`
 }
@@ -79,10 +82,15 @@ type Agent struct {
 	Type string `toml:"type"`
 
 	// Of native agents only.
-	Provider     string `toml:"provider"`      // one of Providers
-	Model        string `toml:"model"`         // "" is the provider's default
-	BaseURL      string `toml:"base_url"`      // of a server; with "auto" an OpenAI-compatible one
-	ApprovalMode string `toml:"approval_mode"` // one of ApprovalModes
+	Provider        string           `toml:"provider"`          // one of Providers, or a name in Config.Providers
+	Model           string           `toml:"model"`             // "" is the provider's default
+	BaseURL         string           `toml:"base_url"`          // of a server; with "auto" an OpenAI-compatible one
+	ReasoningEffort string           `toml:"reasoning_effort"`  // of new sessions, one of ReasoningEfforts; "" is the model's own
+	ContextWindow   int              `toml:"context_window"`    // tokens the model holds; 0: what is known of it
+	MaxOutput       int              `toml:"max_output"`        // tokens of one message; 0: what is known of the model
+	MaxTurnRequests int              `toml:"max_turn_requests"` // to the model in one turn
+	Prices          map[string]Price `toml:"prices"`            // by a model's name, or provider/name
+	ApprovalMode    string           `toml:"approval_mode"`     // one of ApprovalModes
 
 	// Of external agents only.
 	Command []string          `toml:"command"` // the program and its arguments
@@ -105,11 +113,6 @@ const (
 
 // LogLevels lists the allowed values of log.level, most talkative first.
 func LogLevels() []string { return []string{"trace", "debug", "info", "warn", "error"} }
-
-// Providers lists the allowed values of an agent's provider.
-func Providers() []string {
-	return []string{"auto", "anthropic", "openai", "openrouter", "nous", "ollama", "offline"}
-}
 
 // ApprovalModes lists the allowed values of an agent's approval_mode, most
 // careful first.
@@ -157,7 +160,7 @@ func Default() Config {
 
 // nativeAgent and externalAgent are what an agent is before its own table is read.
 func nativeAgent() Agent {
-	return Agent{Type: Native, Provider: "auto", ApprovalMode: "ask"}
+	return Agent{Type: Native, Provider: "auto", MaxTurnRequests: 500, ApprovalMode: "ask"}
 }
 
 func externalAgent() Agent {

@@ -48,6 +48,9 @@ func Parse(name string, data []byte) (Config, error) {
 	for name, s := range read.MCP.Servers {
 		read.MCP.Servers[name] = s.withDefaults()
 	}
+	for name, p := range read.Providers {
+		read.Providers[name] = p.withDefaults()
+	}
 	for name, a := range read.Agents {
 		read.Agents[name] = a.withDefaults(func(key string) bool { return md.IsDefined("agents", name, key) })
 	}
@@ -99,11 +102,12 @@ func (a Agent) withDefaults(given func(key string) bool) Agent {
 		d = externalAgent()
 	}
 	for key, set := range map[string]func(){
-		"type":          func() { a.Type = d.Type },
-		"provider":      func() { a.Provider = d.Provider },
-		"approval_mode": func() { a.ApprovalMode = d.ApprovalMode },
-		"warm":          func() { a.Warm = d.Warm },
-		"hold":          func() { a.Hold = d.Hold },
+		"type":              func() { a.Type = d.Type },
+		"provider":          func() { a.Provider = d.Provider },
+		"approval_mode":     func() { a.ApprovalMode = d.ApprovalMode },
+		"max_turn_requests": func() { a.MaxTurnRequests = d.MaxTurnRequests },
+		"warm":              func() { a.Warm = d.Warm },
+		"hold":              func() { a.Hold = d.Hold },
 	} {
 		if !given(key) {
 			set()

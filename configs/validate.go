@@ -88,7 +88,7 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 
 	c.invalidTools(bad)
 	for name, a := range c.Agents {
-		key := func(k string) toml.Key { return toml.Key{"agents", name, k} }
+		key := func(k string, below ...string) toml.Key { return append(toml.Key{"agents", name, k}, below...) }
 		given := func(keys ...string) (found []string) {
 			for _, k := range keys {
 				if md.IsDefined("agents", name, k) {
@@ -102,11 +102,8 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		}
 		switch a.Type {
 		case Native:
-			oneOf(a.Provider, Providers(), key("provider")...)
+			a.invalidModels(c.Providers, func(k []string, format string, args ...any) { bad(key(k[0], k[1:]...), format, args...) })
 			oneOf(a.ApprovalMode, ApprovalModes(), key("approval_mode")...)
-			if a.BaseURL != "" && !strings.HasPrefix(a.BaseURL, "http://") && !strings.HasPrefix(a.BaseURL, "https://") {
-				bad(key("base_url"), "%q is not allowed; an address begins with http:// or https://", a.BaseURL)
-			}
 			for _, k := range given("command", "warm", "env", "hold") {
 				bad(key(k), "is of external agents only; remove it or set type = %q", External)
 			}
@@ -122,7 +119,7 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 					bad(append(key("env"), name), "is no name of an environment variable")
 				}
 			}
-			for _, k := range given("provider", "model", "base_url", "approval_mode") {
+			for _, k := range given("provider", "model", "base_url", "reasoning_effort", "context_window", "max_output", "max_turn_requests", "prices", "approval_mode") {
 				bad(key(k), "is of native agents only; remove it or set type = %q", Native)
 			}
 		default:
@@ -131,6 +128,7 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 	}
 
 	c.MCP.invalid(md, bad)
+	c.invalidProviders(bad)
 
 	if len(c.Listen) == 0 {
 		bad(toml.Key{"listen"}, "is empty; remove it to listen on the default socket")

@@ -41,11 +41,12 @@ import (
 // Config configures the agent. The zero value is usable: it has the offline
 // model.
 type Config struct {
-	Provider     string // auto, anthropic, openai, openrouter, nous, ollama, offline; "" means auto
-	Model        string // of new sessions; "" means the provider's default
-	BaseURL      string // of a server
-	Effort       string // of reasoning in new sessions; "" is the model's own choice
-	ApprovalMode string // ask, workspace_session, session; "" means ask
+	Provider     string           // auto, anthropic, openai, openrouter, nous, ollama, the name of a server, offline; "" means auto
+	Model        string           // of new sessions; "" means the provider's default
+	BaseURL      string           // of a server
+	Servers      []catalog.Server // the user's own, by name
+	Effort       string           // of reasoning in new sessions; "" is the model's own choice
+	ApprovalMode string           // ask, workspace_session, session; "" means ask
 
 	Credentials credentials.Source   // where keys are looked for
 	Local       bool                 // look for an Ollama on this machine when there are no keys
@@ -234,7 +235,7 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 	defer context.AfterFunc(a.life, cancel)()
 	a.env.Environ = nil
 	if in.Environ != nil {
-		a.env.Environ = credentials.Strip(in.Environ)
+		a.env.Environ = a.cfg.Credentials.Strip(in.Environ)
 	}
 	a.env.FindEnviron = func() []string { return a.findEnviron(ctx) }
 
@@ -253,9 +254,9 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 // none: what the configuration knows of, else this process's.
 func (a *Agent) findEnviron(ctx context.Context) []string {
 	if a.cfg.Environ != nil {
-		return credentials.Strip(a.cfg.Environ(ctx))
+		return a.cfg.Credentials.Strip(a.cfg.Environ(ctx))
 	}
-	return credentials.Strip(os.Environ())
+	return a.cfg.Credentials.Strip(os.Environ())
 }
 
 // Set implements session.Agent.

@@ -32,7 +32,7 @@ func (o only) Open(string) llm.Model                   { return o.Model }
 // CatalogConfig is what the configuration says of models.
 func (c Config) CatalogConfig() catalog.Config {
 	return catalog.Config{
-		Provider: c.Provider, Model: c.Model, BaseURL: c.BaseURL, Credentials: c.Credentials, Local: c.Local,
+		Provider: c.Provider, Model: c.Model, BaseURL: c.BaseURL, Servers: c.Servers, Credentials: c.Credentials, Local: c.Local,
 		Window: c.Window, MaxOutput: c.MaxOutput, Prices: c.Prices,
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/llm"
-	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
 	"github.com/hermesd/hermesd/daemon/session"
@@ -78,7 +77,7 @@ func (a *Agent) openServers(ctx context.Context, spec session.Spec) {
 	servers, err := serversOf(spec.Meta, a.cfg.MCP)
 	var environ []string
 	if len(servers) > 0 {
-		if environ = credentials.Strip(spec.Environ); spec.Environ == nil {
+		if environ = a.cfg.Credentials.Strip(spec.Environ); spec.Environ == nil {
 			environ = a.findEnviron(ctx)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/hermesd/hermesd/agentpool"
 	"github.com/hermesd/hermesd/agentpool/native"
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
-	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/configs"
 	"github.com/hermesd/hermesd/daemon"
@@ -209,10 +208,7 @@ func openStore(o serveOptions, log zerolog.Logger) (*store.Store, error) {
 // share a catalog of models; closeModels ends them, after the sessions.
 func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeModels func(), err error) {
 	// Keys come from the environment the daemon was started with, or from a file.
-	keys := credentials.Source{
-		Env:  o.getenv,
-		File: &credentials.File{Path: filepath.Join(filepath.Dir(o.Places.Config), credentials.FileName)},
-	}
+	keys := keySource(o.Places, o.Config, o.getenv)
 	allowed := grantsFile(o.Places)
 	c := agentpool.Config{Default: o.Config.DefaultAgent, Agents: make(map[string]agentpool.AgentConfig)}
 	fetch, search, err := newWeb(o.Config.Web, keys)
@@ -229,7 +225,8 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 			continue
 		}
 		c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeNative, Native: native.Config{
-			Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, ApprovalMode: a.ApprovalMode,
+			Provider: a.Provider, Model: a.Model, BaseURL: a.BaseURL, Servers: modelServers(o.Config), ApprovalMode: a.ApprovalMode,
+			Effort: a.ReasoningEffort, Window: a.ContextWindow, MaxOutput: a.MaxOutput, MaxCalls: a.MaxTurnRequests, Prices: prices(a),
 			Credentials: keys, Local: true, Environ: o.loginEnviron(),
 			TimeLimit: time.Duration(tools.CommandTime), MaxTime: time.Duration(tools.CommandTimeMax), OutputLimit: int(tools.CommandOutput), MaxJobs: tools.Background,
 			Web: fetch, Search: search,

@@ -37,9 +37,13 @@ import (
 
 // Config says what is wanted. The zero Config finds the offline model only.
 type Config struct {
-	Provider string // auto, anthropic, openai, openrouter, nous, ollama, offline; "" means auto
+	Provider string // auto, anthropic, openai, openrouter, nous, ollama, the name of a server, offline; "" means auto
 	Model    string // of new sessions; "" means the provider's default
 	BaseURL  string // of a server; with "auto" it is one that speaks OpenAI's format
+
+	// Servers are the user's own. "auto" has them beside the providers that
+	// there are keys for.
+	Servers []Server
 
 	Credentials credentials.Source
 	Local       bool // look for an Ollama on this machine when there is nothing else
@@ -47,6 +51,13 @@ type Config struct {
 	Window    int                  // tokens a model holds; 0: what is known of it
 	MaxOutput int                  // tokens of one message; 0: what is known of it
 	Prices    map[string]llm.Price // by a model's ID or name
+}
+
+// Server is one that the user has given a name. It can be had without a key.
+type Server struct {
+	Name      string // has no slash, and is not that of a provider we know
+	BaseURL   string
+	Anthropic bool // it speaks Anthropic's format; else OpenAI's
 }
 
 // Offline is the ID of the model that needs no network.
@@ -65,19 +76,24 @@ const (
 // kind is a provider we know.
 type kind struct {
 	name      string
+	title     string // for people
 	anthropic bool   // speaks Anthropic's format; else OpenAI's
 	base      string // "" is in its adapter
 	host      string // of the base
 	model     string // default; "" is the first of its list
 	keyless   bool
+	own       bool // a Server of the user's
+	// check is what is asked to learn whether a key is good, where everybody is
+	// told the list of models.
+	check string
 }
 
 var kinds = [...]kind{
-	{name: "anthropic", anthropic: true, host: "api.anthropic.com", model: anthropic.DefaultModel},
-	{name: "openai", host: "api.openai.com", model: openai.DefaultModel},
-	{name: "openrouter", base: "https://openrouter.ai/api/v1", host: "openrouter.ai", model: "openrouter/auto"},
-	{name: "nous", base: "https://inference-api.nousresearch.com/v1", host: "inference-api.nousresearch.com", model: "Hermes-4-405B"},
-	{name: "ollama", base: "http://127.0.0.1:11434/v1", host: "127.0.0.1:11434", keyless: true},
+	{name: "anthropic", title: "Anthropic", anthropic: true, host: "api.anthropic.com", model: anthropic.DefaultModel},
+	{name: "openai", title: "OpenAI", host: "api.openai.com", model: openai.DefaultModel},
+	{name: "openrouter", title: "OpenRouter", check: "key", base: "https://openrouter.ai/api/v1", host: "openrouter.ai", model: "openrouter/auto"},
+	{name: "nous", title: "Nous Research", base: "https://inference-api.nousresearch.com/v1", host: "inference-api.nousresearch.com", model: "Hermes-4-405B"},
+	{name: "ollama", title: "Ollama", base: "http://127.0.0.1:11434/v1", host: "127.0.0.1:11434", keyless: true},
 }
 
 func kindOf(name string) (kind, bool) {
@@ -89,7 +105,28 @@ func kindOf(name string) (kind, bool) {
 	return kind{}, false
 }
 
-// Kinds are the names of the providers that can be configured and logged in to.
+// kind is a provider we know or a server of the user's.
+func (c Config) kind(name string) (kind, bool) {
+	if k, ok := kindOf(name); ok {
+		return k, true
+	}
+	for _, s := range c.Servers {
+		if s.Name == name {
+			return s.kind(), true
+		}
+	}
+	return kind{}, false
+}
+
+func (s Server) kind() kind {
+	k := kind{name: s.Name, title: s.Name, anthropic: s.Anthropic, base: s.BaseURL, keyless: true, own: true}
+	if u, err := url.Parse(s.BaseURL); err == nil {
+		k.host = u.Host
+	}
+	return k
+}
+
+// Kinds are the names of the providers that are known without being configured.
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds {
@@ -102,6 +139,7 @@ func Kinds() []string {
 type Provider struct {
 	Name   string // as in IDs
 	Source string // where its credentials were found; "" if it needs none
+	fixed  bool   // they are from the environment, which no login changes
 	kind   kind
 	at     wire.Endpoint
 }
@@ -119,8 +157,24 @@ func (c Config) Validate() error {
 			return errors.New("base_url is set, but the provider is offline: set provider to auto or openai")
 		}
 	default:
-		if _, ok := kindOf(c.Provider); !ok {
-			return fmt.Errorf("provider %q is unknown: use auto, %s or offline", c.Provider, strings.Join(Kinds(), ", "))
+		k, ok := c.kind(c.Provider)
+		if !ok {
+			names := Kinds()
+			for _, s := range c.Servers {
+				names = append(names, s.Name)
+			}
+			return fmt.Errorf("provider %q is unknown: use auto, %s or offline", c.Provider, strings.Join(names, ", "))
+		}
+		if k.own && c.BaseURL != "" {
+			return fmt.Errorf("base_url is set, but the provider %s has its own: remove one of them", c.Provider)
+		}
+	}
+	for _, s := range c.Servers {
+		if _, known := kindOf(s.Name); known || s.Name == "" || s.Name == "auto" || s.Name == Offline || strings.Contains(s.Name, "/") {
+			return fmt.Errorf("a server cannot be named %q", s.Name)
+		}
+		if _, err := (wire.Endpoint{BaseURL: s.BaseURL}).Base("", "v1", true); err != nil {
+			return fmt.Errorf("the server %s: %w", s.Name, err)
 		}
 	}
 	if c.BaseURL != "" {
@@ -147,6 +201,7 @@ type Catalog struct {
 }
 
 type list struct {
+	key    string // with which it was asked for
 	models []llm.Info
 	at     time.Time     // when it was asked for
 	done   chan struct{} // closed when the answer is there; nil: nobody asks
@@ -179,18 +234,26 @@ func (c *Catalog) Close() {
 // error is about the file of credentials; what there is is returned with it.
 // It may look for a local server, for 300 ms at most.
 func (c *Catalog) Providers(ctx context.Context) ([]Provider, error) {
+	return c.providers(ctx, true)
+}
+
+// providers is Providers; only if local, it looks for a local server.
+func (c *Catalog) providers(ctx context.Context, local bool) ([]Provider, error) {
 	src := c.cfg.Credentials
 	switch c.cfg.Provider {
 	case Offline:
 		return nil, nil
 	case "", "auto":
 	default:
-		k, ok := kindOf(c.cfg.Provider)
+		k, ok := c.cfg.kind(c.cfg.Provider)
 		if !ok {
 			return nil, c.cfg.Validate()
 		}
 		own, has, err := src.Find(k.name)
 		base := cmp.Or(c.cfg.BaseURL, own.BaseURL)
+		if k.own {
+			base = "" // where it is, the configuration alone says
+		}
 		p := provide(k, base)
 		if p.Name != k.name {
 			if of, ok, _ := src.Find(p.Name); ok {
@@ -215,7 +278,10 @@ func (c *Catalog) Providers(ctx context.Context) ([]Provider, error) {
 	creds, err := src.All()
 	var all []Provider
 	for _, cred := range creds {
-		k, ok := kindOf(cred.Provider)
+		k, ok := c.cfg.kind(cred.Provider)
+		if ok && k.own {
+			continue // below
+		}
 		if !ok {
 			k, _ = kindOf("openai") // a server
 			if cred.BaseURL == "" {
@@ -224,7 +290,14 @@ func (c *Catalog) Providers(ctx context.Context) ([]Provider, error) {
 		}
 		all = append(all, provide(k, cred.BaseURL).with(cred))
 	}
-	if c.cfg.Local && !slices.ContainsFunc(all, func(p Provider) bool { return p.Name == "ollama" }) {
+	for _, s := range c.cfg.Servers {
+		p := provide(s.kind(), "")
+		if i := slices.IndexFunc(creds, func(c credentials.Credential) bool { return c.Provider == s.Name }); i >= 0 {
+			p = p.with(creds[i])
+		}
+		all = append(all, p)
+	}
+	if local && c.cfg.Local && !slices.ContainsFunc(all, func(p Provider) bool { return p.Name == "ollama" }) {
 		k, _ := kindOf("ollama")
 		base := ollamaBase(src.Env)
 		if c.probe(ctx, base) {
@@ -249,7 +322,7 @@ func provide(k kind, base string) Provider {
 }
 
 func (p Provider) with(c credentials.Credential) Provider {
-	p.at.Key, p.at.Bearer, p.Source = c.Key, c.Bearer, c.Source
+	p.at.Key, p.at.Bearer, p.Source, p.fixed = c.Key, c.Bearer, c.Source, c.Environ
 	return p
 }
 
@@ -326,7 +399,7 @@ func (c *Catalog) Default(ctx context.Context) (string, error) {
 			return "", missing(c.cfg.Provider)
 		case name != "":
 			return "", &llm.Error{Provider: "auto", AuthNeeded: true, Message: fmt.Sprintf("there are no credentials for a provider of the model %s", name),
-				Advice: "Set the provider's key, as ANTHROPIC_API_KEY, in the environment the daemon is started from, or take model out of the configuration for the offline model."}
+				Advice: "Run `hermesd login` in a terminal, or take model out of the configuration for the offline model."}
 		}
 		return Offline, nil
 	}
@@ -429,8 +502,8 @@ func (c *Catalog) ask(p Provider) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lists[p.Name]
-	if l == nil {
-		l = &list{}
+	if l == nil || l.key != p.at.Key.Reveal() { // after a login the answer is another one
+		l = &list{key: p.at.Key.Reveal()}
 		c.lists[p.Name] = l
 	}
 	age := time.Since(l.at)
@@ -496,7 +569,7 @@ func (c *Catalog) Info(id string) llm.Info {
 			}
 		}
 	}
-	if k, ok := kindOf(name); ok && k.anthropic || !ok && c.cfg.Provider == "anthropic" {
+	if k, ok := c.cfg.kind(name); ok && k.anthropic || !ok && c.cfg.Provider == "anthropic" {
 		return c.dressed(anthropic.Known(name, model))
 	}
 	return c.dressed(openai.Known(name, model))
@@ -525,7 +598,7 @@ func (m model) Stream(ctx context.Context, req llm.Request, yield func(llm.Event
 	providers, err := c.Providers(ctx)
 	i := slices.IndexFunc(providers, func(p Provider) bool { return p.Name == name })
 	if i < 0 {
-		_, known := kindOf(name)
+		_, known := c.cfg.kind(name)
 		allowed := c.cfg.BaseURL == "" && (c.auto() || c.cfg.Provider == name)
 		switch {
 		case ctx.Err() != nil:
@@ -551,5 +624,10 @@ func (m model) Stream(ctx context.Context, req llm.Request, yield func(llm.Event
 	if err != nil {
 		return "", &llm.Error{Provider: name, Message: err.Error(), Advice: "Correct base_url in the configuration."}
 	}
-	return inner.Stream(ctx, req, yield)
+	stop, err := inner.Stream(ctx, req, yield)
+	var e *llm.Error
+	if errors.As(err, &e) && e.AuthNeeded && e.Status == http.StatusUnauthorized && p.fixed {
+		e.Advice = fmt.Sprintf("The key was refused. It is from the %s, which counts before a login: correct it there and start the daemon again: `hermesd stop` ends it.", p.Source)
+	}
+	return stop, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hermesd/hermesd/agentpool/native/llm"
 	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/agentpool/native/llm/fakellm"
+	"github.com/hermesd/hermesd/agentpool/native/llm/wire"
 	"go.uber.org/goleak"
 )
 
@@ -283,4 +284,222 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+}
+
+func TestServersOfTheUsersOwnAreProvidersByTheirNames(t *testing.T) {
+	one := fakellm.New(t, fakellm.OpenAI, "key-1", fakellm.Script(fakellm.Reply{Texts: []string{"one"}}))
+	one.SetModels(0, "m1", "m2")
+	two := fakellm.New(t, fakellm.Anthropic, "key-2", fakellm.Script(fakellm.Reply{Texts: []string{"two"}}))
+	two.SetModels(0, "claude-x")
+	file := &credentials.File{Path: filepath.Join(t.TempDir(), credentials.FileName)}
+	if err := file.Save(credentials.Credential{Provider: "two", Key: credentials.NewSecret("key-2"), BaseURL: "http://elsewhere"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Servers:     []Server{{Name: "one", BaseURL: one.URL + "/v1"}, {Name: "two", BaseURL: two.URL, Anthropic: true}},
+		Credentials: credentials.Source{Env: env{"ONE_KEY": "key-1"}.get, File: file, Servers: map[string]string{"one": "ONE_KEY", "two": ""}},
+	}
+	c := open(t, cfg)
+	if got := names(c.List(t.Context(), "one/m1")); got != "one/m1 one/m2 two/claude-x offline" {
+		t.Errorf("listed are %s", got)
+	}
+	if id, err := c.Default(t.Context()); id != "one/m1" || err != nil {
+		t.Errorf("the first is %s, %v", id, err)
+	}
+	for id, want := range map[string]string{"one/m2": "one", "two/claude-x": "two"} {
+		got := ""
+		_, err := c.Open(id).Stream(t.Context(), ask("hello"), func(e llm.Event) error { got += e.Text; return nil })
+		if err != nil || got != want {
+			t.Errorf("%s says %q, %v", id, got, err)
+		}
+	}
+	if i := c.Info("two/claude-x"); i.Window == 0 {
+		t.Error("the format of a server decides what is known of its models")
+	}
+	// A key of ours goes before all of them, and a name chooses one.
+	cfg.Credentials.Env = env{"ONE_KEY": "key-1", "ANTHROPIC_API_KEY": "k"}.get
+	if id, err := open(t, cfg).Default(t.Context()); id != "anthropic/claude-sonnet-5-5" || err != nil {
+		t.Errorf("%s, %v", id, err)
+	}
+	cfg.Provider = "two"
+	if id, err := open(t, cfg).Default(t.Context()); id != "two/claude-x" || err != nil {
+		t.Errorf("%s, %v", id, err)
+	}
+	// The variable of a server's key is kept from commands too.
+	if kept := cfg.Credentials.Strip([]string{"ONE_KEY=key-1", "TWO=2", "OPENAI_API_KEY=k"}); strings.Join(kept, " ") != "TWO=2" {
+		t.Errorf("commands see %q", kept)
+	}
+	for _, bad := range []Config{
+		{Provider: "three", Servers: cfg.Servers}, {Provider: "one", BaseURL: "http://x", Servers: cfg.Servers}, {Servers: []Server{{Name: "openai", BaseURL: "http://x"}}},
+		{Servers: []Server{{Name: "a/b", BaseURL: "http://x"}}}, {Servers: []Server{{Name: "x", BaseURL: "lab:1"}}},
+	} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+// A session remembers provider and model. With "auto" too, nothing takes the
+// place of a provider that cannot be had any more.
+func TestAutoGoesToNoOtherProviderWhenOneIsGone(t *testing.T) {
+	local := fakellm.New(t, fakellm.OpenAI, "", fakellm.Script(fakellm.Reply{Texts: []string{"local"}}))
+	cloud := fakellm.New(t, fakellm.OpenAI, "", fakellm.Script(fakellm.Reply{Texts: []string{"cloud"}}))
+	both := Config{Servers: []Server{{Name: "cloud", BaseURL: cloud.URL}, {Name: "local", BaseURL: local.URL}}}
+	for name, c := range map[string]struct {
+		cfg    Config
+		model  string
+		auth   bool
+		advice string
+	}{
+		"a server that is not named any more": {Config{Servers: both.Servers[:1]}, "local/m", false, "Choose another model for this session"},
+		"a key that is gone":                  {both, "openai/gpt-5.5", true, "hermesd login openai"},
+		"a host that is gone":                 {both, "my-server:8080/m", false, "Choose another model for this session"},
+		"an Ollama that is gone":              {both, "ollama/m", false, "ollama serve"},
+		"another provider is configured":      {Config{Provider: "cloud", Servers: both.Servers}, "local/m", false, "put the provider back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cat := open(t, c.cfg)
+			_, err := cat.Open(c.model).Stream(t.Context(), ask("for one eye only"), func(llm.Event) error { return nil })
+			var e *llm.Error
+			if !errors.As(err, &e) || e.AuthNeeded != c.auth || e.Temporary || !strings.Contains(e.Advice, c.advice) {
+				t.Errorf("%#v", err)
+			}
+			if cat.Has(t.Context(), c.model) {
+				t.Error("it can be chosen all the same")
+			}
+			if got := names(cat.List(t.Context(), c.model)); strings.Fields(got)[0] != c.model {
+				t.Errorf("the session's own model is not shown any more: %s", got)
+			}
+		})
+	}
+	if n := len(local.Requests()) + len(cloud.Requests()); n != 0 {
+		t.Errorf("%d prompts went elsewhere", n)
+	}
+}
+
+func TestARefusedKeyOfTheEnvironmentIsSaidToBeThat(t *testing.T) {
+	s := fakellm.New(t, fakellm.OpenAI, "good", fakellm.Script(fakellm.Reply{Texts: []string{"hello"}}))
+	file := &credentials.File{Path: filepath.Join(t.TempDir(), credentials.FileName)}
+	cfg := Config{Servers: []Server{{Name: "lab", BaseURL: s.URL}}, Credentials: credentials.Source{Env: env{"LAB": "bad"}.get, File: file, Servers: map[string]string{"lab": "LAB"}}}
+	stream := func(c *Catalog) (said string, e *llm.Error) {
+		_, err := c.Open("lab/m").Stream(t.Context(), ask("hello"), func(e llm.Event) error { said += e.Text; return nil })
+		errors.As(err, &e)
+		return said, e
+	}
+	if _, e := stream(open(t, cfg)); e == nil || !e.AuthNeeded || !strings.Contains(e.Advice, "environment variable LAB") || strings.Contains(e.Advice, "hermesd login") {
+		t.Errorf("%#v", e)
+	}
+	// One that was logged in with is replaced by logging in, in the same catalog.
+	cfg.Credentials.Env = nil
+	c := open(t, cfg)
+	if _, e := stream(c); e == nil || !e.AuthNeeded || !strings.Contains(e.Advice, "hermesd login lab") {
+		t.Errorf("%#v", e)
+	}
+	s.SetModels(0, "m")
+	if c.Has(t.Context(), "lab/m") != true { // it did not say what it has
+		t.Error("a model is refused")
+	}
+	if err := file.Save(credentials.Credential{Provider: "lab", Key: credentials.NewSecret("good")}); err != nil {
+		t.Fatal(err)
+	}
+	if said, e := stream(c); said != "hello" || e != nil {
+		t.Errorf("%q, %v", said, e)
+	}
+	if got := names(c.List(t.Context(), "lab/m")); got != "lab/m offline" || c.Has(t.Context(), "lab/other") {
+		t.Errorf("the list is that of before the login: %s", got)
+	}
+}
+
+func TestWhoIsLoggedInIsKnownWithoutAskingAnybody(t *testing.T) {
+	s := fakellm.New(t, fakellm.OpenAI, "", nil)
+	cfg := Config{Local: true, Servers: []Server{{Name: "lab", BaseURL: s.URL}, {Name: "other", BaseURL: s.URL}},
+		Credentials: credentials.Source{Env: env{"OPENAI_API_KEY": "k", "LAB": "l", "OLLAMA_HOST": host(ollama(t, "m"))}.get, Servers: map[string]string{"lab": "LAB"}}}
+	all, err := open(t, cfg).LoggedIn(t.Context())
+	if err != nil || len(all) != 2 || all[0].Title() != "OpenAI" || all[0].Source != "environment variable OPENAI_API_KEY" || all[1].Title() != "lab" || s.Listed() != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for name, c := range map[string]struct {
+		cfg          Config
+		needs, saves bool
+	}{
+		"auto": {Config{}, true, true}, "offline": {Config{Provider: "offline"}, false, false}, "ollama": {Config{Provider: "ollama"}, false, false},
+		"another": {Config{Provider: "anthropic"}, true, false}, "this": {Config{Provider: "openai"}, true, true},
+		"a server": {Config{BaseURL: "http://lab:1/v1"}, true, false}, "gateway": {Config{Provider: "openai", BaseURL: "http://gate:1"}, true, true},
+	} {
+		cat := open(t, c.cfg)
+		if cat.NeedsLogin() != c.needs || cat.Saves("openai") != c.saves {
+			t.Errorf("%s: %v, %v", name, cat.NeedsLogin(), cat.Saves("openai"))
+		}
+	}
+}
+
+func TestAKeyIsChecked(t *testing.T) {
+	models := func(f fakellm.Format, key string) string {
+		s := fakellm.New(t, f, key, nil)
+		s.SetModels(0, "m")
+		return s.URL
+	}
+	answers := func(status int, kind, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/key") && r.Header.Get("Authorization") != "Bearer good" {
+				status, body = 401, `{"error":{"message":"No auth credentials found","code":401}}`
+			}
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	own := func(url string, anthropic bool) Config {
+		return Config{Servers: []Server{{Name: "lab", BaseURL: url, Anthropic: anthropic}}}
+	}
+	for name, c := range map[string]struct {
+		cfg    Config
+		cred   credentials.Credential
+		proved bool
+		status int // of the error; 0 is none
+		auth   bool
+	}{
+		"good":                {own(models(fakellm.OpenAI, "good"), false), credentials.Credential{Provider: "lab"}, true, 0, false},
+		"good, anthropic":     {own(models(fakellm.Anthropic, "good"), true), credentials.Credential{Provider: "lab"}, true, 0, false},
+		"bad":                 {own(models(fakellm.OpenAI, "other"), false), credentials.Credential{Provider: "lab"}, false, 401, true},
+		"bad, anthropic":      {own(models(fakellm.Anthropic, "other"), true), credentials.Credential{Provider: "lab"}, false, 401, true},
+		"everybody is told":   {own(models(fakellm.OpenAI, ""), false), credentials.Credential{Provider: "lab"}, false, 0, false},
+		"no list":             {own(answers(404, "text/plain", "no"), false), credentials.Credential{Provider: "lab"}, false, 0, false},
+		"trouble":             {own(answers(500, "text/plain", "boom"), false), credentials.Credential{Provider: "lab"}, false, 500, false},
+		"by its address":      {Config{}, credentials.Credential{Provider: "x:1", BaseURL: models(fakellm.OpenAI, "good")}, true, 0, false},
+		"gateway":             {Config{}, credentials.Credential{Provider: "anthropic", BaseURL: models(fakellm.Anthropic, "good")}, true, 0, false},
+		"nobody there":        {own("http://127.0.0.1:1", false), credentials.Credential{Provider: "lab"}, false, -1, false},
+		"somebody else there": {own(answers(200, "text/html", "<html>"), false), credentials.Credential{Provider: "lab"}, false, -1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.cred.Key = credentials.NewSecret("good")
+			proved, err := c.cfg.Check(t.Context(), c.cred)
+			var e *llm.Error
+			errors.As(err, &e)
+			switch {
+			case proved != c.proved, (err == nil) != (c.status == 0):
+				t.Errorf("%v, %v", proved, err)
+			case e != nil && (c.status > 0 && e.Status != c.status || e.AuthNeeded != c.auth || strings.Contains(err.Error(), "good")):
+				t.Errorf("%#v", e)
+			}
+		})
+	}
+	if _, err := (Config{}).Check(t.Context(), credentials.Credential{Provider: "nobody"}); err == nil {
+		t.Error("nobody was asked")
+	}
+	// Where everybody is told the list there is something else to ask for.
+	at := wire.Endpoint{Provider: "openrouter", BaseURL: answers(200, "application/json", `{"data":{}}`), Client: http.DefaultClient}
+	for key, want := range map[string]bool{"good": true, "bad": false} {
+		at.Key = credentials.NewSecret(key)
+		if err := get(t.Context(), at, "key"); (err == nil) != want {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func ask(text string) llm.Request {
+	return llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{{Text: text}}}}}
 }

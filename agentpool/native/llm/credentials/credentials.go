@@ -76,6 +76,7 @@ type Credential struct {
 	Bearer   bool   // the key is an OAuth token, for Anthropic
 	BaseURL  string // "" is the provider's own
 	Source   string // for people: where it was found
+	Environ  bool   // it is from the environment
 }
 
 // variable says what the environment can hold.
@@ -112,21 +113,34 @@ func Variable(provider string) string {
 	return ""
 }
 
-// isSearch tells whether a credential is of a search engine, which is no
+// Searchers are the names of the search engines that want a key.
+func Searchers() []string {
+	var names []string
+	for _, v := range searchVariables {
+		names = append(names, v.provider)
+	}
+	return names
+}
+
+// IsSearch tells whether a credential is of a search engine, which is no
 // provider of models.
-func isSearch(provider string) bool {
+func IsSearch(provider string) bool {
 	return slices.ContainsFunc(searchVariables[:], func(v variable) bool { return v.provider == provider })
 }
 
-// Strip returns an environment without the variables that hold keys, and
-// without hermesd's own: what commands of an agent may know.
-func Strip(environ []string) []string {
+// Strip returns an environment without the variables that hold keys, those of
+// the source's own servers among them, and without hermesd's own: what commands
+// of an agent may know.
+func (s Source) Strip(environ []string) []string {
 	kept := make([]string, 0, len(environ)) // never nil, which would mean this process's to some
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		secret := strings.HasPrefix(name, "HERMESD_") ||
 			slices.ContainsFunc(variables[:], func(v variable) bool { return v.key == name }) ||
 			slices.ContainsFunc(searchVariables[:], func(v variable) bool { return v.key == name })
+		for _, own := range s.Servers {
+			secret = secret || own == name
+		}
 		if !secret {
 			kept = append(kept, kv)
 		}
@@ -138,6 +152,15 @@ func Strip(environ []string) []string {
 type Source struct {
 	Env  func(string) string // nil: the environment is not looked at
 	File *File               // nil: there is no file
+	// Servers are the user's own, by the names he gave them, with the variable
+	// that holds the key of each, "" for none.
+	Servers map[string]string
+}
+
+// Variable is the name of the environment variable that holds the key of a
+// provider or of one of the user's servers, "" if there is none.
+func (s Source) Variable(provider string) string {
+	return cmp.Or(s.Servers[provider], Variable(provider))
 }
 
 // All returns what there is, the environment's first and each provider once,
@@ -151,11 +174,20 @@ func (s Source) All() ([]Credential, error) {
 	if s.Env != nil {
 		for _, v := range variables {
 			if key := strings.TrimSpace(s.Env(v.key)); key != "" && !has(v.provider) {
-				c := Credential{Provider: v.provider, Key: NewSecret(key), Bearer: v.bearer, Source: "environment variable " + v.key}
+				c := Credential{Provider: v.provider, Key: NewSecret(key), Bearer: v.bearer, Environ: true, Source: "environment variable " + v.key}
 				if v.baseURL != "" {
 					c.BaseURL = strings.TrimSpace(s.Env(v.baseURL))
 				}
 				all = append(all, c)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Servers)) {
+			v := s.Servers[name]
+			if v == "" {
+				continue
+			}
+			if key := strings.TrimSpace(s.Env(v)); key != "" && !has(name) {
+				all = append(all, Credential{Provider: name, Key: NewSecret(key), Environ: true, Source: "environment variable " + v})
 			}
 		}
 	}
@@ -174,7 +206,7 @@ func (s Source) All() ([]Credential, error) {
 	for _, c := range slices.SortedFunc(maps.Values(saved), func(a, b Credential) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Provider, b.Provider))
 	}) {
-		if !has(c.Provider) && !isSearch(c.Provider) {
+		if !has(c.Provider) && !IsSearch(c.Provider) {
 			all = append(all, c)
 		}
 	}
@@ -194,7 +226,7 @@ func (s Source) Search() ([]Credential, error) {
 	for _, v := range searchVariables {
 		if s.Env != nil {
 			if key := strings.TrimSpace(s.Env(v.key)); key != "" {
-				all = append(all, Credential{Provider: v.provider, Key: NewSecret(key), Source: "environment variable " + v.key})
+				all = append(all, Credential{Provider: v.provider, Key: NewSecret(key), Environ: true, Source: "environment variable " + v.key})
 				continue
 			}
 		}

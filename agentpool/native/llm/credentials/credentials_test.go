@@ -168,7 +168,7 @@ func TestTheEnvironmentGoesBeforeTheFileAndHasAnOrder(t *testing.T) {
 }
 
 func TestCommandsDoNotGetKeys(t *testing.T) {
-	got := Strip([]string{"PATH=/bin", "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "HERMESD_HOME=/x", "OPENAI_BASE_URL=u", "ANTHROPIC_AUTH_TOKEN=k", "NOUS_API_KEY=", "OPENROUTER_API_KEY=k"})
+	got := (Source{}).Strip([]string{"PATH=/bin", "ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "HERMESD_HOME=/x", "OPENAI_BASE_URL=u", "ANTHROPIC_AUTH_TOKEN=k", "NOUS_API_KEY=", "OPENROUTER_API_KEY=k"})
 	if strings.Join(got, " ") != "PATH=/bin OPENAI_BASE_URL=u" {
 		t.Error(got)
 	}

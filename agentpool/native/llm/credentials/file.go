@@ -61,12 +61,16 @@ func (f *File) Save(c Credential) error {
 	})
 }
 
-// Delete removes a provider's credential; it is no error if there is none.
-func (f *File) Delete(provider string) error {
+// Delete removes the credentials of providers; it is no error if there are none.
+func (f *File) Delete(providers ...string) error {
 	if _, err := os.Lstat(f.Path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return f.change(func(all map[string]savedForm) { delete(all, provider) })
+	return f.change(func(all map[string]savedForm) {
+		for _, p := range providers {
+			delete(all, p)
+		}
+	})
 }
 
 func (f *File) read() (fileForm, error) {

@@ -22,7 +22,7 @@ func TestKeysOfSearchEnginesAreApartFromThoseOfModels(t *testing.T) {
 	if err != nil || len(models) != 1 || models[0].Provider != "openai" {
 		t.Errorf("models: %+v, %v", models, err)
 	}
-	if kept := Strip([]string{"BRAVE_API_KEY=x", "TAVILY_API_KEY=y", "A=b"}); strings.Join(kept, " ") != "A=b" {
+	if kept := (Source{}).Strip([]string{"BRAVE_API_KEY=x", "TAVILY_API_KEY=y", "A=b"}); strings.Join(kept, " ") != "A=b" {
 		t.Errorf("commands see %q", kept)
 	}
 	if none, err := (Source{}).Search(); err != nil || len(none) != 0 {

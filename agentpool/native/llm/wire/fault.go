@@ -226,10 +226,11 @@ func (e Endpoint) line(text string) string {
 
 // Login says how a provider is given a key.
 func Login(provider string) string {
+	text := "Run `hermesd login " + provider + "` in a terminal"
 	if v := credentials.Variable(provider); v != "" {
-		return "Set " + v + " in the environment the daemon is started from, and start it again: `hermesd stop` ends it."
+		text += ", or set " + v + " in the environment the daemon is started from"
 	}
-	return "Put a key for it into " + credentials.FileName + ", beside the configuration."
+	return text + "."
 }
 
 // retryAfter reads how long the server wants to be left alone.
