@@ -218,6 +218,7 @@ var (
 	strs      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
 	flat      = strings.NewReplacer(`"`, " ", "'", " ", "`", " ", ",", " ", "[", " ", "]", " ", "(", " ", ")", " ", "{", " ", "}", " ", ";", " ", "|", " ", "&", " ", "\n", " ", "\t", " ", "=", " ")
 	removes   = regexp.MustCompile(`(?i)(rmtree|remove_tree|rm_rf|rm_r|rmSync|rimraf|removeSync|RemoveAll|remove_dir_all|rmdirSync)\s*\(?\s*\(?\s*["'](/|~|/\*|/etc|/usr|/home|C:\\+)["']`)
+	toFile    = regexp.MustCompile(`>\s*("[^"]*"|[^\s&|<>()]+)`)
 	toDevice  = regexp.MustCompile(`>\|?\s*(/dev/\S+)`)
 	forks     = regexp.MustCompile(`fork\s+while\s+fork|while\s*(\(?\s*(1|True|true)\s*\)?)?\s*[:{]?\s*\(?(os\.)?fork\b|loop\s*\{\s*fork|fork\(\)\s*while`)
 	sqlDrops  = regexp.MustCompile(`(?i)\b(drop\s+(table|database|schema)|truncate\s+table|delete\s+from\s+\S+\s*(;|$|["']))`)
@@ -315,17 +316,25 @@ func scanText(line string) string {
 var keyword = map[string]bool{"{": true, "}": true, "!": true, "if": true, "then": true, "else": true, "elif": true, "do": true, "while": true, "until": true, "in": true, "function": true}
 
 // Scan reads a command line that is none of a POSIX shell, as one of cmd.exe: it
-// finds only what is never run, by its words.
+// finds what is never run and what is plainly written, by its words.
 func Scan(line string) *Report {
 	x := newReader(World{})
 	x.forbid(scanText(line))
 	x.forbid(scanText(strings.ReplaceAll(line, "^", "")))
 	for _, piece := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("&|\n()", r) }) {
 		f := strings.Fields(piece)
+		for i := range f {
+			f[i] = strings.Trim(f[i], `"`)
+		}
 		if len(f) > 0 {
 			x.dangers(base(f[0]), f[1:])
+			x.changes(base(f[0]), f[1:])
 		}
 	}
+	for _, m := range toFile.FindAllStringSubmatch(line, -1) {
+		x.writes(strings.Trim(m[1], `"`))
+	}
 	x.opaque("it is a command of cmd.exe")
-	return x.r
+	x.mixed()
+	return x.report()
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,22 @@ func TestWhatIsHugeOrDeepIsUnclearAndQuick(t *testing.T) {
 		}
 		if r := Read(line+"\nrm -rf /", here()); r.Forbidden == "" && r.Unclear == "" {
 			t.Errorf("%s hides what stands behind it", name)
+		}
+	}
+}
+
+func TestACommandOfAnotherShellIsReadByItsWords(t *testing.T) {
+	for line, want := range map[string]string{
+		`echo x > .env`: "never: false writes: .env", `echo x>>a.txt`: "never: false writes: a.txt", `copy a "b"`: "never: false writes: a, b, b/a", `dir`: "never: false writes: ", `rd /s /q C:\`: "never: true", `del /s /q %USERPROFILE%`: "never: true",
+		`sh^utdown /s`: "never: true", `format c:`: "never: true", `cmd & shutdown /r`: "never: true",
+	} {
+		r := Scan(line)
+		got := fmt.Sprintf("never: %v", r.Forbidden != "")
+		if r.Forbidden == "" {
+			got += " writes: " + strings.Join(r.Writes, ", ")
+		}
+		if got != want || r.Opaque == "" || r.Parts != nil || r.Reading {
+			t.Errorf("%q: %s, want %s", line, got, want)
 		}
 	}
 }

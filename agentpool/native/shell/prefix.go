@@ -89,7 +89,7 @@ func (r *Report) Covered(prefixes, exact [][]string) bool {
 		ok := slices.ContainsFunc(exact, func(e []string) bool { return slices.Equal(p, e) }) ||
 			slices.ContainsFunc(prefixes, func(e []string) bool {
 				// A prefix is one that could have been offered for this very part.
-				return len(e) > 0 && !slices.ContainsFunc(p, hasPattern) && begins(p, e) && slices.Equal(PrefixOf(p), e)
+				return len(e) > 0 && begins(p, e) && slices.Equal(PrefixOf(p), e)
 			})
 		if !ok {
 			return false

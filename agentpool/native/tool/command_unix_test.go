@@ -1,6 +1,15 @@
+//go:build unix
+
 package tool
 
-import "testing"
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 func TestHardlineIsRefusedAndItsLookalikesAreNot(t *testing.T) {
 	e := &Env{Cwd: t.TempDir()}
@@ -94,5 +103,32 @@ func TestCommandsThatPlainlyChangeSensitiveFilesAreKnown(t *testing.T) {
 		if got := e.need(e.command(command)).Sensitive; (got != "") != want {
 			t.Errorf("%q: %q, want %v", command, got, want)
 		}
+	}
+}
+
+// What is seen when a command is planned is looked at again when it runs.
+func TestACommandThatLeadsElsewhereByNowIsNotRun(t *testing.T) {
+	dir := tempDir(t)
+	e := &Env{Cwd: dir}
+	put(t, filepath.Join(dir, "a"), "inside")
+	for _, command := range []string{"cat a", "echo x > a"} {
+		a, err := Terminal{}.Plan(context.Background(), e, json.RawMessage(`{"command":"`+command+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "kept")); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(filepath.Dir(dir), "out", ".env"), "secret")
+		link(t, filepath.Join(filepath.Dir(dir), "out", ".env"), filepath.Join(dir, "a"))
+		if r, err := a.Run(context.Background(), func([]Content) {}); err == nil || strings.Contains(r.Text, "secret") {
+			t.Errorf("%s: %+v", command, r)
+		}
+		if err := os.Rename(filepath.Join(dir, "kept"), filepath.Join(dir, "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "out", ".env")); err != nil || string(data) != "secret" {
+		t.Error(string(data), err)
 	}
 }
