@@ -34,6 +34,8 @@ func (a *attachment) project(ctx context.Context, r session.Record) error {
 		if json.Unmarshal(r.Data, &f) == nil {
 			a.answerPrompt(f.Prompt, "cancelled", withdrawn(f), nil, nil)
 		}
+	case session.KindPromptJoined:
+		return a.joined(ctx, r)
 	case session.KindTurnStarted:
 		return a.turnStarted(ctx, r)
 	case session.KindTurnEnded:
@@ -104,8 +106,31 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 		a.running(f.Prompt, own.origin)
 		return nil
 	}
-	var by session.Origin
-	err := a.session.Read(ctx, f.Prompt, f.Prompt, func(p session.Record) error {
+	by, err := a.showPrompt(ctx, f.Prompt)
+	if err != nil {
+		return err
+	}
+	a.running(f.Prompt, by)
+	return nil
+}
+
+// joined shows a prompt that went into the running turn, and answers it.
+func (a *attachment) joined(ctx context.Context, r session.Record) error {
+	var f session.PromptJoined
+	if json.Unmarshal(r.Data, &f) != nil {
+		return nil
+	}
+	if a.prompts[f.Prompt] != nil {
+		a.answerPrompt(f.Prompt, "end_turn", nil, nil, acp.HermesMeta(raw(map[string]any{"joined": f.Turn})))
+		return nil
+	}
+	_, err := a.showPrompt(ctx, f.Prompt)
+	return err
+}
+
+// showPrompt shows a prompt that another connection wrote, and says who it was.
+func (a *attachment) showPrompt(ctx context.Context, seq session.Seq) (by session.Origin, err error) {
+	err = a.session.Read(ctx, seq, seq, func(p session.Record) error {
 		var prompt session.PromptAdmitted
 		if err := json.Unmarshal(p.Data, &prompt); err != nil {
 			return err
@@ -114,16 +139,15 @@ func (a *attachment) turnStarted(ctx context.Context, r session.Record) error {
 		if by.Conn == a.e.Conn() {
 			return nil // answered already: the session was closed and opened again
 		}
-		for _, u := range session.UserChunks(f.Prompt, prompt.Prompt, prompt.Origin) {
+		for _, u := range session.UserChunks(seq, prompt.Prompt, prompt.Origin) {
 			a.update(u)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("reading prompt %d: %w", f.Prompt, err)
+		return by, fmt.Errorf("reading prompt %d: %w", seq, err)
 	}
-	a.running(f.Prompt, by)
-	return nil
+	return by, nil
 }
 
 // running says that a turn runs.

@@ -110,12 +110,14 @@ type Agent struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // the running Prompt, and what Open left to do
 
-	mu      sync.Mutex
-	choice  choice
-	turn    session.Seq // that runs, 0 if none
-	notices int         // that were given in it
-	closed  bool
-	news    []string // to be said to the user when no message is under way
+	mu       sync.Mutex
+	choice   choice
+	turn     session.Seq // that runs, 0 if none
+	notices  int         // that were given in it
+	closed   bool
+	news     []string // to be said to the user when no message is under way
+	steering steering
+	gauge    gauge
 
 	// Owned by the running Prompt.
 	model   llm.Model // of the turn, as it was chosen when it began
@@ -129,7 +131,10 @@ type Agent struct {
 	met     bool                // a turn has waited for the servers
 }
 
-var _ session.Agent = (*Agent)(nil)
+var (
+	_ session.Agent  = (*Agent)(nil)
+	_ session.Joiner = (*Agent)(nil)
+)
 
 // Open readies the agent for a session and returns the settings the session
 // then has. The history of a session that is not fresh is read from its log.
@@ -189,7 +194,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 	}
 	said := ""
 	if !spec.Fresh {
-		past := memory{session: spec.Meta.ID, grants: a.grants, prompts: map[session.Seq]json.RawMessage{}}
+		past := memory{session: spec.Meta.ID, grants: a.grants, prompts: map[session.Seq]json.RawMessage{}, joined: joined{}}
 		if err := host.Replay(ctx, past.replay); err != nil {
 			return fail(fmt.Errorf("reading the session's log: %w", err))
 		}

@@ -21,6 +21,10 @@ import (
 type history struct {
 	messages []llm.Message
 	bytes    int // of all texts, to guess the tokens
+	calls    int
+	planning bool // the model was last told that the session is in plan mode
+	// compactions is how often a part of the conversation was summed up.
+	compactions int
 }
 
 const (
@@ -42,6 +46,9 @@ func (h *history) add(m llm.Message) {
 	}
 	h.messages = append(h.messages, m)
 	h.bytes += size(m)
+	if m.Role == llm.RoleAssistant {
+		h.calls += len(callsOf(m))
+	}
 }
 
 // settle gives the calls of the last message a result if they have none.
@@ -67,6 +74,7 @@ func (h *history) takeBack() bool {
 	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.RoleUser {
 		h.bytes -= size(h.messages[n-1])
 		h.messages = h.messages[:n-1]
+		h.planning = h.lookForPlan() // it may have been told of it beside the prompt
 		return true
 	}
 	return false
@@ -82,6 +90,9 @@ func (h *history) note(text string) {
 	h.bytes -= size(*m)
 	m.Parts = append(m.Parts[:len(m.Parts):len(m.Parts)], llm.Part{Note: text})
 	h.bytes += size(*m)
+	if text == planNote || text == planOver {
+		h.planning = text == planNote
+	}
 }
 
 // kept drops empty parts and cuts huge texts.
@@ -143,8 +154,14 @@ type record struct {
 	Prefix  *prefix      `json:"prefix,omitempty"`
 	Spent   *spent       `json:"spent,omitempty"`   // for the message
 	Note    *note        `json:"note,omitempty"`    // beside the prompt
+	Aside   *spent       `json:"aside,omitempty"`   // for what is no message of the conversation
 	Session session.ID   `json:"session,omitempty"` // whose all this is but the message and the note's text
 	Mode    string       `json:"mode,omitempty"`    // a note on plan mode, beside the prompt
+
+	// What follows changes the conversation, that of a fork too.
+	Compaction *compaction `json:"compaction,omitempty"`
+	Reset      bool        `json:"reset,omitempty"`
+	Joined     session.Seq `json:"joined,omitempty"` // prompt that was taken into the turn: here is its place
 }
 
 // memory is what a log says of the past.
@@ -158,10 +175,20 @@ type memory struct {
 	commands string // the last available_commands_update, raw
 
 	prompts map[session.Seq]json.RawMessage // admitted and not started
-	open    bool                            // the turn that runs has put its prompt into the history
+	joined  joined
+	open    bool // the turn that runs has put its prompt into the history
 
 	told map[string]toldTool // tools of MCP servers
 	knew map[string]toldTool // the same, when the turn that runs began
+}
+
+// afresh is what a new beginning of the conversation means for the rest.
+func (m *memory) afresh() {
+	m.meter.context = 0
+	if m.prefix != nil {
+		m.told = m.prefix.MCP
+		m.knew = m.told
+	}
 }
 
 // replay takes one record of the log. Records it cannot read are of another
@@ -182,6 +209,12 @@ func (m *memory) replay(r session.Record) error {
 		if json.Unmarshal(r.Data, &p) == nil {
 			delete(m.prompts, p.Prompt)
 		}
+	case session.KindPromptJoined:
+		var p session.PromptJoined
+		if json.Unmarshal(r.Data, &p) == nil {
+			m.joined.add(p.Prompt, m.prompts[p.Prompt])
+			delete(m.prompts, p.Prompt)
+		}
 	case session.KindTurnStarted:
 		var t session.TurnStarted
 		if json.Unmarshal(r.Data, &t) != nil {
@@ -198,9 +231,9 @@ func (m *memory) replay(r session.Record) error {
 		if err != nil {
 			break
 		}
-		if _, ok := slashCommand(msg); !ok {
+		if !isCommand(msg) {
 			m.titled = true
-			m.history.add(msg)
+			m.history.add(asPrompt(msg))
 			m.open = true
 		}
 	case session.KindTurnEnded:
@@ -209,6 +242,9 @@ func (m *memory) replay(r session.Record) error {
 			m.told = m.knew
 		}
 		m.open = false
+		for _, msg := range m.joined.rest() {
+			m.history.add(msg)
+		}
 	case session.KindAgentRecord:
 		var rec record
 		if json.Unmarshal(r.Data, &rec) != nil {
@@ -222,6 +258,17 @@ func (m *memory) replay(r session.Record) error {
 		}
 		if rec.Mode != "" && m.open {
 			m.history.note(rec.Mode)
+		}
+		if msg, ok := m.joined.take(rec.Joined); ok {
+			m.history.add(msg)
+		}
+		if rec.Compaction != nil {
+			m.history.compact(*rec.Compaction)
+			m.afresh()
+		}
+		if rec.Reset {
+			m.history.reset()
+			m.afresh()
 		}
 		// A fork begins with its parent's log, but not with what was granted
 		// and paid there, nor in the same folder.
@@ -239,7 +286,10 @@ func (m *memory) replay(r session.Record) error {
 		}
 		if rec.Spent != nil {
 			m.meter.add(*rec.Spent)
-			m.meter.context = rec.Spent.Total()
+			m.meter.context, m.meter.bytes = rec.Spent.Total(), m.history.bytes
+		}
+		if rec.Aside != nil {
+			m.meter.add(*rec.Aside)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ const (
 // something else about plan mode than is true.
 func (t *turn) tellMode(ctx context.Context) error {
 	planning := t.currentMode() == modePlan
-	if planning == t.history.planning() {
+	if planning == t.history.planning {
 		return nil
 	}
 	note := planOver
@@ -52,8 +52,8 @@ func (t *turn) leavePlan(ctx context.Context, c *call, answer session.Answer) er
 	return nil
 }
 
-// planning tells what the model has last been told of plan mode.
-func (h *history) planning() bool {
+// lookForPlan finds what the model has last been told of plan mode.
+func (h *history) lookForPlan() bool {
 	for i := len(h.messages) - 1; i >= 0; i-- {
 		for _, p := range h.messages[i].Parts {
 			if p.Note == planNote {

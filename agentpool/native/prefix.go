@@ -33,9 +33,22 @@ func newPrefix(env *tool.Env, tools *tool.Registry) *prefix {
 		fmt.Fprintf(&b, "Further folders of the workspace: %s\n", strings.Join(dirs, ", "))
 	}
 	fmt.Fprintf(&b, "Operating system: %s\n", runtime.GOOS)
+	b.WriteString(projectWords(env.Cwd))
 	p := &prefix{System: b.String()}
 	for _, t := range tools.All() {
 		p.Tools = append(p.Tools, llm.ToolSpec{Name: t.Name(), Description: t.Description(), Schema: t.Schema()})
 	}
 	return p
+}
+
+// size is the number of bytes of a prefix, 0 of one that is not made yet.
+func (p *prefix) size() int {
+	if p == nil {
+		return 0
+	}
+	n := len(p.System)
+	for _, t := range p.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ type turn struct {
 	messages int             // messages shown so far
 	calls    int             // calls made so far
 	denied   map[string]bool // resolved paths whose change was not allowed
+
+	compactions int
+	noRoom      bool // summing up has failed: it is not tried again in this turn
 }
 
 // run is the loop: model, tools, model, until the model calls no tool. It
@@ -37,8 +41,12 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 	if err != nil {
 		return "", err
 	}
-	if c, ok := slashCommand(prompt); ok {
-		return "end_turn", t.host.Update(ctx, appendChunk(chunkHead("agent_message_chunk", t.messageID()), c.answer(t.Agent)))
+	if c, arg, ok := slashCommand(prompt); ok {
+		as, isPrompt, err := t.runCommand(ctx, c, arg, prompt)
+		if !isPrompt || err != nil {
+			return "end_turn", err
+		}
+		prompt = as
 	}
 	knew, titled := t.told, prompt
 	failed := func() { // with a prompt that is taken back goes what was told beside it
@@ -50,6 +58,10 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		err = t.meetServers(ctx, &prompt)
 	}
 	t.history.add(prompt)
+	t.mu.Lock()
+	t.steering.open = true
+	t.mu.Unlock()
+	defer t.endSteering(ctx)
 	if err == nil {
 		err = t.tellMode(ctx)
 	}
@@ -67,7 +79,19 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		limit = defaultMaxCalls
 	}
 	for range limit {
+		if _, err := t.takeSteering(ctx, false); err != nil {
+			return "", err
+		}
+		if err := t.makeRoom(ctx); err != nil {
+			return "", err
+		}
 		msg, cost, stop, err := t.sample(ctx)
+		if tooLong(err) && len(msg.Parts) == 0 && !t.noRoom && t.compactable() {
+			t.noRoom = true // once
+			if err = t.compact(ctx, ""); err == nil {
+				continue
+			}
+		}
 		if kerr := t.keep(ctx, msg, cost); err == nil {
 			err = kerr
 		}
@@ -99,6 +123,13 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		}
 		if len(calls) > 0 {
 			continue
+		}
+		if stop != llm.StopRefusal {
+			if more, err := t.takeSteering(ctx, true); err != nil {
+				return "", err
+			} else if more {
+				continue
+			}
 		}
 		switch stop {
 		case llm.StopLength:
@@ -198,6 +229,12 @@ func (t *turn) freeze(ctx context.Context) error {
 	return nil
 }
 
+// tooLong says whether a request did not fit into the model.
+func tooLong(err error) bool {
+	var failed *llm.Error
+	return errors.As(err, &failed) && failed.TooLong
+}
+
 // validArgs makes JSON of what a model gave as arguments: text that is none
 // becomes a string, which the tool will refuse in its own words.
 func validArgs(args json.RawMessage) json.RawMessage {
@@ -239,7 +276,7 @@ func (t *turn) keep(ctx context.Context, m llm.Message, cost spent) error {
 	}
 	if cost.Usage != (llm.Usage{}) {
 		t.meter.add(cost)
-		t.meter.context = cost.Total()
+		t.meter.context, t.meter.bytes = cost.Total(), t.history.bytes
 		rec.Spent, rec.Session = &cost, t.id
 	}
 	if rec == (record{}) {
@@ -279,5 +316,5 @@ func (t *turn) entitle(ctx context.Context, prompt llm.Message) error {
 	if text == "" {
 		return nil
 	}
-	return t.host.Update(ctx, encode(map[string]string{"sessionUpdate": "session_info_update", "title": text}))
+	return t.host.Update(ctx, titleUpdate(text))
 }

@@ -14,6 +14,7 @@ const unknownWindow = 128_000
 type meter struct {
 	total    llm.Usage // of the session
 	context  int       // tokens after the last message; 0: the model says nothing
+	bytes    int       // of the history then
 	counted  bool      // some model has said something
 	cost     float64
 	currency string // of cost; "" while no price is known
@@ -66,14 +67,8 @@ func (m *meter) usage() json.RawMessage {
 // sayUsage tells how full the model's window is and what the session cost. If
 // the model does not count, four bytes are taken for a token.
 func (t *turn) sayUsage(ctx context.Context) error {
-	window := t.model.Info().Window
-	if window <= 0 {
-		window = unknownWindow
-	}
-	used := t.meter.context
-	if used == 0 {
-		used = t.history.bytes / 4
-	}
+	window, used := windowOf(t.model.Info()), t.used()
+	t.readGauge()
 	type cost struct {
 		Amount   float64 `json:"amount"`
 		Currency string  `json:"currency"`

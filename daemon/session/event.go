@@ -31,6 +31,7 @@ const (
 	KindDetached         Kind = 13 // Detached: an editor closed the session on its connection
 	KindRootsChanged     Kind = 14 // RootsChanged
 	KindDeleted          Kind = 15 // Deleted: the last event a session ever has
+	KindPromptJoined     Kind = 16 // PromptJoined
 )
 
 // Event is one entry of a session's log. Events are immutable once appended:
@@ -87,6 +88,13 @@ type PromptWithdrawn struct {
 	Code int `json:"code,omitempty"`
 	// By is who took it back, zero if nobody did.
 	By Origin `json:"by,omitzero"`
+}
+
+// PromptJoined says that a prompt was taken into the turn that runs and will get
+// none of its own.
+type PromptJoined struct {
+	Prompt Seq `json:"prompt"`
+	Turn   Seq `json:"turn"`
 }
 
 // TurnStarted says that a prompt left the queue and its turn runs.

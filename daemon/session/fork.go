@@ -114,7 +114,7 @@ func (s *Session) settle() error {
 // anonymous is an event's data without the connection that caused it.
 func anonymous(e Event) ([]byte, error) {
 	switch e.Kind {
-	case KindUpdate, KindAgentRecord, KindTurnStarted, KindTurnEnded, KindPromptWithdrawn, KindQuestionAsked, KindAgentStarted, KindAgentDied:
+	case KindUpdate, KindAgentRecord, KindTurnStarted, KindTurnEnded, KindPromptWithdrawn, KindPromptJoined, KindQuestionAsked, KindAgentStarted, KindAgentDied:
 		return e.Data, nil
 	}
 	var fact map[string]json.RawMessage

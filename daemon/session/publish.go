@@ -10,7 +10,7 @@ import (
 // when a power cut cannot take them back.
 func mustSync(k Kind) bool {
 	switch k {
-	case KindCreated, KindPromptWithdrawn, KindTurnEnded, KindQuestionAnswered, KindSettingsChanged, KindDetached, KindRootsChanged, KindDeleted:
+	case KindCreated, KindPromptWithdrawn, KindPromptJoined, KindTurnEnded, KindQuestionAnswered, KindSettingsChanged, KindDetached, KindRootsChanged, KindDeleted:
 		return true
 	}
 	return false

@@ -143,19 +143,13 @@ func (r *Replay) Add(rec Record) {
 			delete(r.prompts, f.Prompt)
 		}
 	case KindTurnStarted:
-		f, err := decode[TurnStarted](rec.Data)
-		if err != nil {
-			return
+		if f, err := decode[TurnStarted](rec.Data); err == nil {
+			r.prompt(f.Prompt)
 		}
-		var by Origin
-		blocks, _ := acp.Get(r.prompts[f.Prompt], "prompt")
-		if o, ok := acp.Get(r.prompts[f.Prompt], "origin"); ok {
-			by, _ = decode[Origin](o) // who it was is not known then
+	case KindPromptJoined:
+		if f, err := decode[PromptJoined](rec.Data); err == nil {
+			r.prompt(f.Prompt)
 		}
-		for _, u := range UserChunks(f.Prompt, blocks, by) {
-			r.message(u, true)
-		}
-		delete(r.prompts, f.Prompt)
 	case KindTurnEnded:
 		f, err := decode[TurnEnded](rec.Data)
 		if err != nil || f.Error == nil || f.Error.Code != CodeInterrupted {
@@ -165,6 +159,19 @@ func (r *Replay) Add(rec Record) {
 		hermes.String("kind", "interrupted").Int("turn", int64(f.Prompt))
 		r.message(acp.AgentText(fmt.Sprintf("hermes_%d", rec.First), "["+f.Error.Message+"]", acp.HermesMeta(hermes.JSON())), true)
 	}
+}
+
+// prompt shows a prompt where it left the queue.
+func (r *Replay) prompt(p Seq) {
+	var by Origin
+	blocks, _ := acp.Get(r.prompts[p], "prompt")
+	if o, ok := acp.Get(r.prompts[p], "origin"); ok {
+		by, _ = decode[Origin](o) // who it was is not known then
+	}
+	for _, u := range UserChunks(p, blocks, by) {
+		r.message(u, true)
+	}
+	delete(r.prompts, p)
 }
 
 func (r *Replay) update(u []byte) {

@@ -84,6 +84,12 @@ func (st *State) applyFact(r Record) error {
 			return err
 		}
 		st.unqueue(f.Prompt)
+	case KindPromptJoined:
+		f, err := decode[PromptJoined](r.Data)
+		if err != nil {
+			return err
+		}
+		st.unqueue(f.Prompt)
 	case KindTurnStarted:
 		f, err := decode[TurnStarted](r.Data)
 		if err != nil {

@@ -39,7 +39,9 @@ func (s *Session) Prompt(o Origin, blocks, meta json.RawMessage, refuse func(err
 		default:
 			s.append(KindPromptAdmitted, 0, encode(PromptAdmitted{Origin: o, Prompt: blocks, Meta: meta}))
 			s.blocks(s.head(), blocks, meta, o.Environ)
-			s.startNext()
+			if !s.join(s.head(), o) {
+				s.startNext()
+			}
 		}
 	}, refuse)
 }

@@ -3,7 +3,7 @@ package session
 import "fmt"
 
 var kindWords = map[Kind]string{
-	KindCreated: "created", KindUpdate: "update", KindPromptAdmitted: "prompt_admitted", KindPromptWithdrawn: "prompt_withdrawn",
+	KindCreated: "created", KindUpdate: "update", KindPromptAdmitted: "prompt_admitted", KindPromptWithdrawn: "prompt_withdrawn", KindPromptJoined: "prompt_joined",
 	KindTurnStarted: "turn_started", KindTurnEnded: "turn_ended", KindQuestionAsked: "question_asked", KindQuestionAnswered: "question_answered",
 	KindSettingsChanged: "settings_changed", KindAgentStarted: "agent_started", KindAgentDied: "agent_died", KindAgentRecord: "agent_record",
 	KindDetached: "detached", KindRootsChanged: "roots_changed", KindDeleted: "deleted",

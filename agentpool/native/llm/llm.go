@@ -105,6 +105,13 @@ type Request struct {
 	Session  string // opaque; requests of one session share a prefix
 }
 
+// SummaryInstruction is what a model is asked at the end of a conversation that
+// is to be replaced by its answer.
+const SummaryInstruction = "Sum up our conversation so far: your answer will stand in its place, and you will go on from it alone. " +
+	"Call no tool; answer with text only. Keep what is needed to go on without asking again: what the user wants, word for word where the words matter; " +
+	"what was decided and why; which files were read, changed or created, with their paths and what is special about them; commands that were run and what came of them; " +
+	"errors and how they were solved; what is done, what is under way, and what comes next. Leave out what no longer matters."
+
 // ToolSpec tells a model of a tool.
 type ToolSpec struct {
 	Name        string
@@ -214,6 +221,8 @@ type Error struct {
 	Advice   string // what to do next, for the user
 	// AuthNeeded says that there are no credentials or that they were refused.
 	AuthNeeded bool
+	// TooLong says that the conversation does not fit into the model.
+	TooLong bool
 	// Temporary says that the same request may succeed later, after RetryAfter
 	// at the earliest if the provider said so.
 	Temporary  bool

@@ -65,6 +65,10 @@ func (Offline) Stream(ctx context.Context, req Request, yield func(Event) error)
 	}
 
 	s := speaker{ctx: ctx, yield: yield}
+	if strings.HasPrefix(textOf(req.Messages[prompt]), SummaryInstruction) {
+		s.say(outline(req.Messages[:prompt]))
+		return StopEnd, s.err
+	}
 	if fresh {
 		s.emit(Event{Kind: EventText, Text: offlineNotice})
 		s.emit(Event{Kind: EventBreak})
@@ -292,4 +296,35 @@ func sumUp(r ToolResult) string {
 	lines := strings.Count(text, "\n") + 1
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	return fmt.Sprintf("%s is done: %d lines, from %s to %s", r.Name, lines, quote(first, 80), quote(last, 80))
+}
+
+// textOf is the text of a message.
+func textOf(m Message) string {
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// outline is as much of a summary as can be had without understanding: what the
+// user asked for, in order, and how many calls were made for it.
+func outline(past []Message) string {
+	const most, width = 40, 120
+	var lines []string
+	calls := 0
+	for _, m := range past {
+		for _, p := range m.Parts {
+			if p.Call != nil {
+				calls++
+			}
+		}
+		if m.Role == RoleUser {
+			lines = append(lines, "- "+quote(textOf(m), width))
+		}
+	}
+	if n := len(lines) - most; n > 0 {
+		lines = append([]string{fmt.Sprintf("- (%d more before these)", n)}, lines[n:]...)
+	}
+	return fmt.Sprintf("The user said so far:\n%s\n\nCalls of tools made: %d.", strings.Join(lines, "\n"), calls)
 }

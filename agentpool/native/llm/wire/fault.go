@@ -115,7 +115,8 @@ func (e Endpoint) Fault(a Answer, model string) *llm.Error {
 		f.AuthNeeded = says("api key", "api_key", "credential", "token", "authentication")
 		f.Advice = "The key may not be used for this: choose another model, or another key. " + Login(e.Provider)
 	case says("context_length_exceeded", "prompt is too long", "context length", "context window", "maximum context", "too many tokens", "exceeds the available context"):
-		f.Advice = "The conversation is longer than the model can hold: begin a new session, or choose a model that holds more."
+		f.TooLong = true
+		f.Advice = "The conversation is longer than the model can hold: send /compact or /reset, or choose a model that holds more."
 	case a.Status == 404:
 		f.Advice = fmt.Sprintf("The model %s or the address is unknown there: choose another model, or look at base_url.", model)
 	case a.Status == 413:

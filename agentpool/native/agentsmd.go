@@ -1,0 +1,84 @@
+package native
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	projectFile    = "AGENTS.md"
+	maxProjectFile = 20_000 // bytes of one file that the model is told
+	maxChain       = 60_000 // bytes of all of them
+	maxChainFiles  = 16
+)
+
+// projectWords is what the project's AGENTS.md files say to agents: those of the
+// session's folder and of the folders above it, up to the root of the
+// repository, the outermost first. Without a repository only the folder's own
+// counts: what lies above it was not written for it.
+func projectWords(cwd string) string {
+	dirs := []string{cwd}
+	for dir := cwd; ; {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			dirs = dirs[:1]
+			break
+		}
+		dir = up
+		dirs = append(dirs, dir)
+	}
+	var texts []string // innermost first: it counts most when there is too much
+	left := maxChain
+	for _, dir := range dirs[:min(len(dirs), maxChainFiles)] {
+		path := filepath.Join(dir, projectFile)
+		text, ok := readProjectFile(path, min(left, maxProjectFile))
+		if !ok {
+			continue
+		}
+		left -= len(text)
+		texts = append(texts, fmt.Sprintf("<instructions file=%q>\n%s\n</instructions>\n", path, text))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	slices.Reverse(texts)
+	return "\nThe project says to agents, the more special last:\n" + strings.Join(texts, "")
+}
+
+// readProjectFile reads at most max bytes of a regular file of text.
+func readProjectFile(path string, max int) (string, bool) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || max <= 0 {
+		return "", false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	buf := make([]byte, max+1)
+	n := 0
+	for n < len(buf) {
+		m, err := f.Read(buf[n:])
+		n += m
+		if err != nil {
+			break
+		}
+	}
+	cut := n > max
+	text := strings.ToValidUTF8(string(buf[:min(n, max)]), "\uFFFD")
+	if cut {
+		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+		text += "\n[the rest of the file is not shown: read it if you need it]"
+	}
+	return strings.TrimSpace(text), strings.TrimSpace(text) != ""
+}
