@@ -72,13 +72,12 @@ func readProjectFile(path string, max int) (string, bool) {
 			break
 		}
 	}
-	cut := n > max
-	text := strings.ToValidUTF8(string(buf[:min(n, max)]), "\uFFFD")
-	if cut {
-		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
-			text = text[:len(text)-1]
+	rest := ""
+	if n > max {
+		for n = max; n > 0 && !utf8.RuneStart(buf[n]); n-- {
 		}
-		text += "\n[the rest of the file is not shown: read it if you need it]"
+		rest = "\n[the rest of the file is not shown: read it if you need it]"
 	}
-	return strings.TrimSpace(text), strings.TrimSpace(text) != ""
+	text := strings.TrimSpace(strings.ToValidUTF8(string(buf[:n]), "\uFFFD"))
+	return text + rest, text != ""
 }

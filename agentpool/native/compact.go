@@ -21,6 +21,10 @@ const (
 	// conversation is summed up before the model is asked again.
 	compactAt = 80
 
+	// worthPercent is the least part of the window that the conversation itself
+	// must take for that.
+	worthPercent = 20
+
 	// shortResult is how much of a tool's result is left for the model when the
 	// conversation does not even fit for being summed up.
 	shortResult = 500
@@ -49,7 +53,10 @@ func (t *turn) used() int {
 // makeRoom sums the conversation up if the next request would be too large. A
 // failure is not the end of the turn: the request may fit all the same.
 func (t *turn) makeRoom(ctx context.Context) error {
-	if t.noRoom || t.used() < threshold(t.model.Info()) || !t.compactable() {
+	info := t.model.Info()
+	// What tools and instructions take is not won back: the conversation must be
+	// worth it.
+	if t.noRoom || t.used() < threshold(info) || t.history.bytes/4 < windowOf(info)*worthPercent/100 || !t.compactable() {
 		return nil
 	}
 	err := t.compact(ctx, "")

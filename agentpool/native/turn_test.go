@@ -27,7 +27,9 @@ type script struct {
 	err      error
 }
 
-func (s *script) Info() llm.Info { return llm.Info{Provider: "script", Name: "script", Window: 1000} }
+func (s *script) Info() llm.Info {
+	return llm.Info{Provider: "script", Name: "script", Window: 200_000}
+}
 
 func (s *script) Stream(_ context.Context, req llm.Request, yield func(llm.Event) error) (llm.Stop, error) {
 	req.Messages = append([]llm.Message(nil), req.Messages...)
@@ -548,7 +550,7 @@ func TestStopReasonsOfTheModelReachTheEditor(t *testing.T) {
 
 func TestTitleCommandsAndUsageAreTold(t *testing.T) {
 	w := newWorld(t, Config{Version: "1.2.3"})
-	if c := w.updates("available_commands_update"); len(c) != 1 || len(c[0]["availableCommands"].([]any)) != 4 {
+	if c := w.updates("available_commands_update"); len(c) != 1 || len(c[0]["availableCommands"].([]any)) != len(commands()) {
 		t.Error(c)
 	}
 	w.prompt("/version")

@@ -173,6 +173,7 @@ type fakeAgents struct {
 	turn    func(ctx context.Context, h Host, t Turn) (TurnResult, error)
 	opening func(ctx context.Context, spec Spec) error
 	setting func(ctx context.Context, c Change) (Settings, error)
+	joiner  Joiner // nil: its agents take no prompts into a turn
 
 	mu    sync.Mutex
 	hosts []Host
@@ -192,6 +193,12 @@ func (f *fakeAgents) Open(ctx context.Context, spec Spec, h Host) (Agent, Settin
 	f.hosts = append(f.hosts, h)
 	f.open++
 	f.mu.Unlock()
+	if f.joiner != nil {
+		return struct {
+			*fakeAgent
+			Joiner
+		}{&fakeAgent{f, h}, f.joiner}, spec.Settings, nil
+	}
 	return &fakeAgent{f, h}, spec.Settings, nil
 }
 
@@ -354,6 +361,9 @@ func (w *world) factsOf(id ID) []string {
 		case KindPromptWithdrawn:
 			f, _ := decode[PromptWithdrawn](e.Data)
 			out = append(out, fmt.Sprintf("withdrawn %s %d", names[f.Prompt], f.Code))
+		case KindPromptJoined:
+			f, _ := decode[PromptJoined](e.Data)
+			out = append(out, "joined "+names[f.Prompt]+" to "+names[f.Turn])
 		case KindTurnStarted:
 			f, _ := decode[TurnStarted](e.Data)
 			out = append(out, "started "+names[f.Prompt])
