@@ -185,6 +185,9 @@ func (r *Replay) update(u []byte) {
 	}
 	kind := acp.UpdateKind(u)
 	if !acp.Filter(kind, r.caps) {
+		if note, ok := acp.Instead(u); ok {
+			r.message(note, true)
+		}
 		return
 	}
 	switch kind {

@@ -215,10 +215,12 @@ func TestReplayKeepsGatedKindsFromThoseWhoDidNotAsk(t *testing.T) {
 	p.say(`{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"gone","entries":[]}}`)
 	p.say(`{"sessionUpdate":"plan_removed","planId":"gone"}`)
 	p.say(`{"sessionUpdate":"subagent_update","sessionId":"x"}`)
-	wantReplay(t, replayed(p.records(), acp.ClientCaps{}, 0))
+	told, _ := acp.Instead([]byte(compaction))
+	note := string(told)
+	wantReplay(t, replayed(p.records(), acp.ClientCaps{}, 0), note)
 	wantReplay(t, replayed(p.records(), acp.ClientCaps{Compaction: true}, 0), compaction)
-	wantReplay(t, replayed(p.records(), acp.ClientCaps{Plan: true}, 0), plan)
-	wantReplay(t, replayed(p.records(), acp.ClientCaps{Subagents: true}, 0), `{"sessionUpdate":"subagent_update","sessionId":"x"}`)
+	wantReplay(t, replayed(p.records(), acp.ClientCaps{Plan: true}, 0), note, plan)
+	wantReplay(t, replayed(p.records(), acp.ClientCaps{Subagents: true}, 0), note, `{"sessionUpdate":"subagent_update","sessionId":"x"}`)
 }
 
 func TestReplaySaysThatATurnWasInterrupted(t *testing.T) {

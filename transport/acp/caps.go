@@ -93,7 +93,7 @@ func FilterOptions(options json.RawMessage, caps ClientCaps) json.RawMessage {
 func Project(update []byte, caps ClientCaps) (projected []byte, ok bool) {
 	kind := UpdateKind(update)
 	if !Filter(kind, caps) {
-		return nil, false
+		return Instead(update)
 	}
 	if kind == ConfigOption && !caps.ConfigBoolean {
 		if options, has := Get(update, "configOptions"); has {
@@ -103,4 +103,17 @@ func Project(update []byte, caps ClientCaps) (projected []byte, ok bool) {
 		}
 	}
 	return update, true
+}
+
+// Instead is the message that tells an editor what an update it does not take
+// would have; ok is false if there is nothing to tell.
+func Instead(update []byte) (message []byte, ok bool) {
+	if UpdateKind(update) != CompactionUpdate {
+		return nil, false
+	}
+	id, _ := GetString(update, "compactionId")
+	if status, _ := GetString(update, "status"); status != "completed" || id == "" {
+		return nil, false
+	}
+	return AgentText(id+"_note", "[The conversation was summed up to make room for more.]", nil), true
 }

@@ -2,6 +2,24 @@ package acp
 
 import "testing"
 
+func TestWhatIsToldInsteadOfACompaction(t *testing.T) {
+	update := func(status string) []byte {
+		return []byte(`{"sessionUpdate":"compaction_update","compactionId":"c1","status":"` + status + `"}`)
+	}
+	got, ok := Project(update("completed"), ClientCaps{})
+	if id, _ := GetString(got, "messageId"); !ok || UpdateKind(got) != AgentMessageChunk || id != "c1_note" {
+		t.Errorf("%s %v", got, ok)
+	}
+	for _, status := range []string{"in_progress", "failed", "cancelled", "other"} {
+		if got, ok := Project(update(status), ClientCaps{}); ok {
+			t.Errorf("%s: %s", status, got)
+		}
+	}
+	if got, _ := Project(update("completed"), ClientCaps{Compaction: true}); string(got) != string(update("completed")) {
+		t.Errorf("who takes it gets %s", got)
+	}
+}
+
 func TestGatedKindsReachOnlyThoseWhoSaidSo(t *testing.T) {
 	all := []string{
 		UserMessageChunk, AgentMessageChunk, AgentThoughtChunk, ToolCall, ToolCallUpdate, Plan, PlanUpdate, PlanRemoved, AvailableCommands,

@@ -184,7 +184,7 @@ func TestEveryFailureNamesProviderStatusAndAdvice(t *testing.T) {
 			after     time.Duration
 		}{
 			"400":        {fakellm.Reply{Status: 400, Type: "invalid_request_error", Message: "messages.0: no\n good"}, 400, "messages.0: no good", "change the prompt", false, false, 0},
-			"long":       {fakellm.Reply{Status: 400, Type: typ("invalid_request_error", "context_length_exceeded"), Message: "prompt is too long: 200001 tokens"}, 400, "too long", "new session", false, false, 0},
+			"long":       {fakellm.Reply{Status: 400, Type: typ("invalid_request_error", "context_length_exceeded"), Message: "prompt is too long: 200001 tokens"}, 400, "too long", "/compact", false, false, 0},
 			"no credit":  {fakellm.Reply{Status: typ2(f, 400, 429), Type: typ("invalid_request_error", "insufficient_quota"), Message: "Your credit balance is too low"}, typ2(f, 400, 429), "credit", "no credit left", false, false, 0},
 			"401":        {fakellm.Reply{Status: 401, Type: typ("authentication_error", "invalid_api_key"), Message: "bad key " + key}, 401, "bad key (secret)", "Set " + credentials.Variable(string(f)) + " in", true, false, 0},
 			"403":        {fakellm.Reply{Status: 403, Type: "permission_error", Message: "not your model"}, 403, "not your model", "another model", false, false, 0},
