@@ -208,7 +208,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		a.work.Go(func() { _ = host.Update(a.life, update) })
 	}
 	opened = true
-	a.openServers(ctx, spec)
+	a.openServers(spec)
 	a.tools = tool.NewRegistry(slices.Concat(a.tools.All(), a.servers.Generic())...)
 	return a, settings(chosen, models.List(ctx, chosen.model)), nil
 }

@@ -73,13 +73,12 @@ func pairs(all []acp.Pair) []mcp.Pair {
 
 // openServers starts the session's servers, in the environment of the connection
 // that the agent is opened for.
-func (a *Agent) openServers(ctx context.Context, spec session.Spec) {
+func (a *Agent) openServers(spec session.Spec) {
 	servers, err := serversOf(spec.Meta, a.cfg.MCP)
-	var environ []string
-	if len(servers) > 0 {
-		if environ = a.cfg.Credentials.Strip(spec.Environ); spec.Environ == nil {
-			environ = a.findEnviron(ctx)
-		}
+	environ := a.findEnviron // may take its time: whoever makes a session does not wait for it
+	if spec.Environ != nil {
+		given := a.cfg.Credentials.Strip(spec.Environ)
+		environ = func(context.Context) []string { return given }
 	}
 	a.servers = mcp.Open(servers, mcp.Options{
 		Version: a.cfg.Version, Cwd: a.env.Cwd, Dirs: a.env.Dirs, Environ: environ,

@@ -441,6 +441,25 @@ func TestASessionsOwnServerStandsForItsNamesake(t *testing.T) {
 	}
 }
 
+// A session is there before its servers have got so far as to have an
+// environment.
+func TestOpenWaitsForNothingOfAServer(t *testing.T) {
+	asked := make(chan struct{})
+	w := newWorld(t, Config{
+		MCP: MCPConfig{Servers: []mcp.Server{childServer("a", "good")}},
+		Environ: func(ctx context.Context) []string {
+			close(asked)
+			<-ctx.Done()
+			return nil
+		},
+	})
+	<-asked
+	if w.ready("a") {
+		t.Error("it is ready")
+	}
+	w.agent.Close()
+}
+
 // With the agent its servers go.
 func TestCloseEndsTheServers(t *testing.T) {
 	w := newWorld(t, Config{MCP: MCPConfig{Wait: time.Minute, Servers: []mcp.Server{childServer("a", "good")}}, ApprovalMode: "session"})

@@ -109,7 +109,7 @@ func use(t *testing.T, set *mcp.Set, server, name, args string, asker mcp.Asker)
 
 func servers(t *testing.T, dir string, all ...mcp.Server) *mcp.Set {
 	t.Helper()
-	set := mcp.Open(all, mcp.Options{Version: "test", Cwd: dir, Environ: os.Environ()})
+	set := mcp.Open(all, mcp.Options{Version: "test", Cwd: dir, Environ: func(context.Context) []string { return os.Environ() }})
 	t.Cleanup(set.Close)
 	set.Wait(t.Context(), time.Minute)
 	for _, s := range set.Status() {

@@ -58,10 +58,12 @@ type Pair struct{ Name, Value string }
 // Options are the same for all servers of a session. Zero durations mean the
 // defaults.
 type Options struct {
-	Version   string   // of hermesd
-	Cwd       string   // of the session, and of the processes
-	Dirs      []string // further folders of the session
-	Environ   []string // of processes, without keys
+	Version string   // of hermesd
+	Cwd     string   // of the session, and of the processes
+	Dirs    []string // further folders of the session
+	// Environ gives the environment of processes, without keys. It is asked
+	// when one is started, by the goroutine of its server.
+	Environ   func(context.Context) []string
 	StartTime time.Duration
 	CallTime  time.Duration
 	// ResultLimit is how many bytes of text are taken of a result.

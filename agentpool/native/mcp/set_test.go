@@ -46,6 +46,8 @@ func poll(t *testing.T, is func() bool) {
 	}
 }
 
+func environ(context.Context) []string { return os.Environ() }
+
 // child is a server that is a child process.
 func child(name, word string, env ...Pair) Server {
 	return Server{Name: name, Transport: Stdio, Command: os.Args[0], Env: append(env, Pair{mcptest.Variable, word})}
@@ -96,7 +98,7 @@ func open(t *testing.T, opts Options, servers ...Server) *Set {
 		opts.Cwd = t.TempDir()
 	}
 	if opts.Environ == nil {
-		opts.Environ = os.Environ()
+		opts.Environ = environ
 	}
 	set := Open(servers, opts)
 	t.Cleanup(set.Close)
@@ -182,7 +184,7 @@ func TestProcessesGetTheirEnvironmentArgumentsAndFolder(t *testing.T) {
 	dir := t.TempDir()
 	server := child("x", "good", Pair{"TOKEN", "t=1 2"}, Pair{"EMPTY", ""})
 	server.Args = []string{"--a", "b c"}
-	set := open(t, Options{Cwd: dir, Environ: []string{"PATH=/nowhere", "TOKEN=other"}}, server)
+	set := open(t, Options{Cwd: dir, Environ: func(context.Context) []string { return []string{"PATH=/nowhere", "TOKEN=other"} }}, server)
 	var got struct {
 		Env, Args []string
 		Cwd       string
@@ -327,7 +329,7 @@ func TestFailuresAreToldByNameAndReasonWithoutSecrets(t *testing.T) {
 
 func TestALateServerKeepsNobodyWaiting(t *testing.T) {
 	began := time.Now()
-	set := Open([]Server{child("mute", "mute"), child("good", "good")}, Options{Cwd: t.TempDir(), Environ: os.Environ()})
+	set := Open([]Server{child("mute", "mute"), child("good", "good")}, Options{Cwd: t.TempDir(), Environ: environ})
 	defer set.Close()
 	for ctx := within(t); set.server("good").snapshot().state != Ready; {
 		set.server("good").mu.Lock()
@@ -501,7 +503,7 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	if !alive(grandchild) || !alive(own) {
 		t.Fatal("they do not run")
 	}
-	deaf := Open([]Server{child("deaf", "deaf")}, Options{Cwd: t.TempDir(), Environ: os.Environ()})
+	deaf := Open([]Server{child("deaf", "deaf")}, Options{Cwd: t.TempDir(), Environ: environ})
 	deaf.Close()
 	set.Close()
 	set.Close()

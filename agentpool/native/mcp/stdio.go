@@ -52,8 +52,11 @@ func (t *stdioTransport) abort() {
 }
 
 // Connect implements sdk.Transport: it starts the process.
-func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
-	environ := slices.Clone(t.opts.Environ)
+func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	environ := slices.Clone(t.opts.Environ(ctx))
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for _, v := range t.spec.Env {
 		environ = append(environ, v.Name+"="+v.Value)
 	}

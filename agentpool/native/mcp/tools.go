@@ -81,7 +81,7 @@ func (set *Set) plan(server, name string, args json.RawMessage) (*tool.Action, e
 		Kind:  "other",
 		Need: tool.Need{
 			Class:   tool.Calling,
-			Grants:  []string{server + "/" + name},
+			Grants:  []string{grantName(server, name)},
 			Scope:   fmt.Sprintf("the tool %s of the MCP server %s", clean(name, 80), quoted(server)),
 			Lasting: true,
 		},
@@ -122,6 +122,14 @@ func (set *Set) plan(server, name string, args json.RawMessage) (*tool.Action, e
 		return Result(res, set.opts.ResultLimit), nil
 	}
 	return a, nil
+}
+
+// grantName names a tool in what is allowed for good, as no other tool is.
+func grantName(server, name string) string {
+	if strings.Contains(server, "/") || strings.Contains(name, "/") {
+		return FullName(server, name)
+	}
+	return server + "/" + name
 }
 
 //go:embed mcp_call.md

@@ -227,6 +227,20 @@ func TestHintsAllowNothing(t *testing.T) {
 	}
 }
 
+func TestNoTwoToolsHaveOneGrant(t *testing.T) {
+	if a, b := grantName("a", "b"), "a/b"; a != b {
+		t.Errorf("%s, want %s", a, b)
+	}
+	seen := map[string]bool{}
+	for _, c := range [][2]string{{"a", "b/c"}, {"a/b", "c"}, {"a/b/c", ""}, {"", "a/b/c"}, {"a", "b"}, {"/", "/"}} {
+		if g := grantName(c[0], c[1]); seen[g] {
+			t.Errorf("%q: %s is another one's", c, g)
+		} else {
+			seen[g] = true
+		}
+	}
+}
+
 func TestMcpToolsListsAndDescribes(t *testing.T) {
 	set := &Set{}
 	list := listTool{set}
