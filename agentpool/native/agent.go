@@ -57,6 +57,7 @@ type Config struct {
 	// each list of models is asked for once; nil: each session has its own.
 	// It must outlive the agents.
 	Catalog *catalog.Catalog
+	Common  *Common // nil: each session keeps all of its own
 
 	// Environ is the environment of commands for a prompt whose connection sent
 	// none; nil: this process's. Keys are taken out of either.
@@ -200,6 +201,7 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 		}
 		past.history.settle()
 		a.history, a.titled, said = past.history, past.titled, past.commands
+		cfg.Common.share(past.prefix)
 		a.prefix, a.meter, a.told = past.prefix, past.meter, past.told
 	}
 	a.titled = a.titled || spec.Meta.Title != ""

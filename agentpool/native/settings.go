@@ -1,6 +1,7 @@
 package native
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -122,7 +123,7 @@ func settings(chosen choice, list []llm.Info) session.Settings {
 			options = append(options, effortOption(m, chosen.effort))
 		}
 	}
-	return session.Settings{Modes: encode(state), Options: encode(options)}
+	return session.Settings{Modes: bytes.Clone(encode(state)), Options: bytes.Clone(encode(options))} // without the room to grow: they stay
 }
 
 func effortOption(m llm.Info, current string) configOption {

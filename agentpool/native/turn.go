@@ -222,6 +222,7 @@ func (t *turn) freeze(ctx context.Context) error {
 	}
 	p := newPrefix(&t.env, t.tools)
 	p.listServers(t.servers)
+	t.cfg.Common.share(p)
 	if err := t.host.Record(ctx, encode(record{Prefix: p, Session: t.id})); err != nil {
 		return err
 	}

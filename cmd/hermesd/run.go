@@ -243,6 +243,7 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 	var catalogs []*catalog.Catalog
 	for name, a := range c.Agents {
 		a.Native.Catalog = catalog.New(a.Native.CatalogConfig())
+		a.Native.Common = new(native.Common)
 		catalogs = append(catalogs, a.Native.Catalog)
 		c.Agents[name] = a
 	}
