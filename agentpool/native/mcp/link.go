@@ -84,6 +84,7 @@ func (o Options) handshake(ctx context.Context, t sdk.Transport, abort func()) (
 	client := sdk.NewClient(&sdk.Implementation{Name: "hermesd", Title: "hermesd", Version: o.Version}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), // it would write what is secret
 		Capabilities: &sdk.ClientCapabilities{
+			//lint:ignore SA1019 servers of the versions in use ask for roots; there is nothing in their place yet
 			RootsV2:     &sdk.RootCapabilities{},
 			Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}},
 		},
@@ -97,6 +98,7 @@ func (o Options) handshake(ctx context.Context, t sdk.Transport, abort func()) (
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.progress(r.Params) },
 	})
 	for _, dir := range append([]string{o.Cwd}, o.Dirs...) {
+		//lint:ignore SA1019 as above
 		client.AddRoots(&sdk.Root{URI: fileURI(dir), Name: filepath.Base(dir)})
 	}
 	// Where the SDK does not look at ctx the connection is ended under it.

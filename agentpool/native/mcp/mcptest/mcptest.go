@@ -238,6 +238,7 @@ func New() *Server {
 	text(srv, "ask", nil, elicit(`{"type":"object","properties":{"colour":{"type":"string","enum":["red","green"]},"note":{"type":"string"}},"required":["colour"]}`))
 	text(srv, "ask_text", nil, elicit(`{"type":"object","properties":{"name":{"type":"string","title":"Your name"}},"required":["name"]}`))
 	text(srv, "roots", nil, func(ctx context.Context, r *mcp.CallToolRequest) (string, error) {
+		//lint:ignore SA1019 servers of the versions in use do that
 		res, err := r.Session.ListRoots(ctx, nil)
 		if err != nil {
 			return "", err
