@@ -16,6 +16,7 @@ type Config struct {
 	// DefaultAgent names the agent a session gets when none is asked for.
 	DefaultAgent string      `toml:"default_agent"`
 	Log          Log         `toml:"log"`
+	Metrics      Metrics     `toml:"metrics"`
 	Permissions  Permissions `toml:"permissions"`
 	Sessions     Sessions    `toml:"sessions"`
 	Limits       Limits      `toml:"limits"`
@@ -70,6 +71,7 @@ type Limits struct {
 	Replay        Size     `toml:"replay"`         // what one session/load sends
 	AgentStderr   Size     `toml:"agent_stderr"`   // last stderr output of an agent that is kept
 	FirstFrame    Duration `toml:"first_frame"`    // from a connection's start to its first line
+	LineTime      Duration `toml:"line_time"`      // from the beginning of a line of the network to its end
 	AgentStart    Duration `toml:"agent_start"`    // an agent's answer to initialize or session/new
 	AgentCancel   Duration `toml:"agent_cancel"`   // from a cancel to the end of the turn
 }
@@ -147,6 +149,7 @@ func Default() Config {
 			Replay:        8 * MiB,
 			AgentStderr:   64 * KiB,
 			FirstFrame:    10 * second,
+			LineTime:      60 * second,
 			AgentStart:    60 * second,
 			AgentCancel:   30 * second,
 		},

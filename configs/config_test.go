@@ -168,7 +168,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 			"c.toml:2: mcp.wait: 2m0s is not allowed; choose 0s to 1m\n" +
 				"c.toml:3: mcp.call: 1ms is not allowed; choose 1s or more"},
 		"unknown key": {"\ndefault_agnet = \"hermes\"\n",
-			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, providers, listen"},
+			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen"},
 		"unknown key in a table": {"[permissions]\n\n# comment\ntimeuot = \"1s\"\n",
 			"c.toml:4: permissions.timeuot: unknown key; known here: timeout, detached"},
 		"unknown key of an agent": {"[agents.claude]\ncommand = [\"x\"]\nwram = 1\n",
@@ -176,7 +176,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"unknown key in an array of tables": {"[[listen]]\naddress = \"unix\"\n[[listen]]\naddress = \"unix\"\ntls = true\n",
 			"c.toml:5: listen.tls: unknown key; known here: address"},
 		"unknown table, once": {"[telemetry]\na = 1\nb = 2\n",
-			"c.toml:1: telemetry: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, providers, listen"},
+			"c.toml:1: telemetry: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen"},
 		"unknown dotted key": {"log.colour = true",
 			"c.toml:1: log.colour: unknown key; known here: level, file, max_size, keep"},
 		"relative log file": {"[log]\nfile = \"hermesd.log\"\n",
@@ -186,8 +186,8 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"no old log files": {"[log]\nkeep = 0\n",
 			"c.toml:2: log.keep: 0 is not allowed; choose 1 to 1000"},
 		"several mistakes, in order of lines": {"x = 1\ny = 2\n[log]\nlevel = \"loud\"\n",
-			"c.toml:1: x: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, providers, listen\n" +
-				"c.toml:2: y: unknown key; known here: default_agent, log, permissions, sessions, limits, tools, web, agents, mcp, providers, listen\n" +
+			"c.toml:1: x: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen\n" +
+				"c.toml:2: y: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen\n" +
 				"c.toml:4: log.level: \"loud\" is not allowed; choose one of: trace, debug, info, warn, error"},
 		"wrong type": {"default_agent = 3\n",
 			"c.toml:1: default_agent: has a value of type integer, but must be of type string"},

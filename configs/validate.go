@@ -77,6 +77,7 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		value Duration
 	}{
 		{toml.Key{"limits", "first_frame"}, c.Limits.FirstFrame},
+		{toml.Key{"limits", "line_time"}, c.Limits.LineTime},
 		{toml.Key{"limits", "agent_start"}, c.Limits.AgentStart},
 		{toml.Key{"limits", "agent_cancel"}, c.Limits.AgentCancel},
 		{toml.Key{"sessions", "idle"}, c.Sessions.Idle},
@@ -87,6 +88,7 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 	}
 
 	c.invalidTools(bad)
+	c.Metrics.invalid(bad)
 	for name, a := range c.Agents {
 		key := func(k string, below ...string) toml.Key { return append(toml.Key{"agents", name, k}, below...) }
 		given := func(keys ...string) (found []string) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -29,6 +30,7 @@ func (e *editor) admin(r *jsonrpc.Request) jsonrpc.Handler {
 		"_hermes/permissions/answer": e.decide,
 		"_hermes/agents/list":        e.agents,
 		"_hermes/tokens/changed":     e.tokensChanged,
+		"_hermes/doctor":             e.doctor,
 	}[r.Method]
 	if call == nil {
 		return nil
@@ -55,6 +57,9 @@ type connectionStatus struct {
 	Agent    string       `json:"agent,omitempty"`
 	Since    string       `json:"since"`
 	Queued   int          `json:"queuedBytes"`
+	Behind   uint64       `json:"behind"` // events of its sessions that it has not been given
+	In       uint64       `json:"inBytes"`
+	Out      uint64       `json:"outBytes"`
 	Sessions []session.ID `json:"sessions"`
 }
 
@@ -82,31 +87,38 @@ func (e *editor) status(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	conns := []connectionStatus{}
-	for _, o := range e.d.connected() {
+	connected := e.d.connected()
+	for _, o := range connected {
 		conns = append(conns, o.describe())
 	}
 	sort.Slice(conns, func(i, j int) bool { return conns[i].Since < conns[j].Since })
 	live := []sessionStatus{}
-	for _, snap := range e.d.snapshots(ctx) {
+	snaps := e.d.snapshots(ctx)
+	for _, snap := range snaps {
 		live = append(live, sessionStatus{
 			ID: snap.Meta.ID, State: stateOf(snap), Agent: snap.Meta.Agent, Cwd: snap.Meta.Cwd, Title: snap.Meta.Title,
 			Editors: snap.Editors, Queue: len(snap.Queue), Questions: len(snap.Questions), Events: snap.At,
 		})
 	}
 	sort.Slice(live, func(i, j int) bool { return live[i].ID < live[j].ID })
-	return map[string]any{
+	out := e.d.figures(snaps, connected, time.Now()).inWords()
+	for name, text := range e.d.cfg.About {
+		out[name] = text
+	}
+	maps.Copy(out, map[string]any{
 		"pid": pid, "version": e.d.cfg.Version, "uptimeSeconds": time.Since(e.d.started).Seconds(),
 		"goroutines": runtime.NumGoroutine(),
 		"memory":     map[string]any{"heapBytes": mem.HeapAlloc, "rssBytes": residentBytes()},
 		"epoch":      e.d.store.Epoch(), "socket": e.d.cfg.Socket, "listen": e.d.addresses(), "stored": len(e.d.store.List()),
 		"connections": conns, "sessions": live, "agents": e.d.cfg.Agents(),
-	}, nil
+	})
+	return out, nil
 }
 
 func (e *editor) describe() connectionStatus {
 	c := connectionStatus{
 		ID: e.hello.ID, PID: e.conn.Principal.PID, UID: e.conn.Principal.UID, Version: e.hello.Version, Agent: e.hello.Agent,
-		Since: acp.Time(e.since), Queued: e.peer.Queued(), Sessions: []session.ID{},
+		Since: acp.Time(e.since), Queued: e.peer.Queued(), Behind: e.behind(), In: e.in.Load(), Out: e.out.Load(), Sessions: []session.ID{},
 	}
 	c.Network = e.conn.Principal.Network
 	if p := e.conn.Principal; p.Remotely() {

@@ -26,6 +26,7 @@ type Limits struct {
 	MaxInFlight int           // requests of one connection
 	Replay      int           // bytes of history one load replays
 	FirstFrame  time.Duration // until a connection has said something
+	LineTime    time.Duration // for one line from the network, once it has begun; long ones have more
 	Leave       time.Duration // for answers in flight when an editor closes its end
 }
 
@@ -33,7 +34,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		MaxLine: 64 << 20, MaxLineNet: 16 << 20, MaxFrame: 30 << 20, SoftQueue: 1 << 20, HardQueue: 16 << 20,
-		MaxInFlight: 256, Replay: 8 << 20, FirstFrame: 10 * time.Second, Leave: 2 * time.Second,
+		MaxInFlight: 256, Replay: 8 << 20, FirstFrame: 10 * time.Second, LineTime: time.Minute, Leave: 2 * time.Second,
 	}
 }
 
@@ -53,6 +54,16 @@ type Config struct {
 	Log     zerolog.Logger
 	// Agents lists the agents there are, for status and for errors.
 	Agents func() []AgentInfo
+	// Disk tells of the store, for status and metrics; may be nil.
+	Disk func() Disk
+	// About is further text that status gives by name: where the log is, and the
+	// like.
+	About map[string]string
+	// Environments are those that programs run in besides the editors', and
+	// FindProgram finds one there; for finding out why something does not start.
+	// Both may be nil.
+	Environments func(context.Context) []Environment
+	FindProgram  func(environ []string, name string) (string, error)
 	// Stop is called, on a goroutine of its own, when somebody asked the daemon
 	// to end.
 	Stop func()
@@ -69,6 +80,7 @@ type Daemon struct {
 	// refusals is the log of those that were turned away: as many as there are,
 	// they do not fill the disk.
 	refusals zerolog.Logger
+	counts   *counts
 
 	mu      sync.Mutex
 	editors map[*editor]bool
@@ -81,13 +93,13 @@ type Daemon struct {
 // New makes a daemon; it starts nothing. The caller keeps store and agents and
 // closes them after Drain.
 func New(cfg Config, store session.Store, agents session.Agents) *Daemon {
-	d := &Daemon{cfg: cfg, store: store, agents: agents, started: time.Now(), editors: make(map[*editor]bool), strange: make(map[*transport.Conn]bool)}
+	d := &Daemon{cfg: cfg, store: store, agents: agents, started: time.Now(), editors: make(map[*editor]bool), strange: make(map[*transport.Conn]bool), counts: newCounts()}
 	d.refusals = cfg.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: time.Second})
 	sc := cfg.Session
 	sc.Warn = func(id session.ID, what string, err error) {
 		cfg.Log.Warn().Str("session", string(id)).Err(err).Msg(what)
 	}
-	sc.Audit = audit(cfg.Log)
+	sc.Audit = d.fact
 	d.reg = newRegistry(sc, store, agents)
 	return d
 }
@@ -140,6 +152,7 @@ func (d *Daemon) ServeConn(c *transport.Conn) {
 		switch p := c.Principal; {
 		case err == errPaired:
 		case p.Remotely():
+			d.counts.refused.Add(1)
 			d.refusals.Warn().Err(err).Str("remote", p.Remote).Str("network", p.Network).Msg("connection refused")
 		default:
 			d.cfg.Log.Debug().Err(err).Int("pid", p.PID).Msg("connection ended before it said anything useful")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -46,6 +47,8 @@ type editor struct {
 	open  map[session.ID]*attachment
 	quick []*jsonrpc.Request // may be in flight, and are answered without waiting for a turn
 
+	in, out atomic.Uint64 // bytes
+
 	unable atomic.Bool // it does not know permission requests: none is sent to it any more
 }
 
@@ -82,7 +85,10 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 	e := &editor{d: d, conn: c, hello: hello, environ: environ, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
 	e.log = identified(d.cfg.Log.With().Str("conn", short(e.hello.ID)), c.Principal).Logger()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.peer = jsonrpc.New(rest, c, jsonrpc.Options{
+	if c.Principal.Remotely() {
+		rest = &lineTime{r: rest, c: c, limit: d.cfg.Limits.LineTime}
+	}
+	e.peer = jsonrpc.New(inbound{rest, e}, outbound{e}, jsonrpc.Options{
 		MaxLine: d.maxLine(c.Principal), MaxQueue: d.cfg.Limits.HardQueue + d.cfg.Limits.MaxFrame, // an update alone is no reason: pumps wait for room
 		MaxInFlight:   d.cfg.Limits.MaxInFlight,
 		AnswerGarbage: true,
@@ -140,7 +146,7 @@ func (e *editor) serve() {
 	if !e.conn.Allowed() { // revoked since, and not among those that were cut for it
 		e.cut(transport.ErrRevoked)
 	}
-	e.log.Debug().Msg("connected")
+	e.log.Debug().Str("shim", bounded(e.hello.Version)).Str("agent", bounded(e.hello.Agent)).Msg("connected")
 	e.peer.Start()
 	select {
 	case <-e.peer.EOF():
@@ -150,7 +156,11 @@ func (e *editor) serve() {
 	e.cancel()
 	err := e.peer.Wait()
 	e.pumps.Wait()
-	e.log.Debug().AnErr("reason", err).Msg("disconnected")
+	line := e.log.Debug()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		line = e.log.Warn()
+	}
+	line.AnErr("reason", err).Msg("disconnected")
 }
 
 // leave is what happens when the editor has closed its end: what can be
@@ -255,7 +265,14 @@ func (e *editor) attach(s *session.Session) *attachment {
 	}
 	a := newAttachment(e, s)
 	e.open[s.ID()] = a
+	client := ""
+	if e.init != nil {
+		client = e.init.ClientInfo.Name
+	}
 	e.pumps.Go(func() {
+		log := e.log.With().Str("session", string(s.ID())).Logger()
+		log.Info().Str("client", bounded(client)).Str("shim", bounded(e.hello.Version)).Msg("attached")
+		defer func() { log.Info().Msg("detached") }()
 		if old != nil {
 			<-old.done
 		}

@@ -268,6 +268,7 @@ var changing = map[string]map[string]any{
 	"_hermes/stop":               {},
 	"_hermes/permissions/answer": {"id": "x", "optionId": "yes"},
 	"_hermes/tokens/changed":     {},
+	"_hermes/doctor":             {"commands": []string{"sh"}},
 	"_hermes/made/up/tomorrow":   {},
 	"session/made_up":            {},
 }
@@ -292,6 +293,11 @@ func TestAnObserverSeesEverythingAndChangesNothing(t *testing.T) {
 	wall := w.load(w.far(link.Hello{Token: w.token("wall", tokens.Observe)}, acpclient.Options{Name: "wall"}))
 	before := w.head()
 
+	for method := range daemon.Changing {
+		if changing[method] == nil {
+			t.Errorf("%s is not tried", method)
+		}
+	}
 	for method, params := range changing {
 		params["sessionId"] = w.id
 		err := wall.Call(within(t), method, params, nil)

@@ -105,6 +105,35 @@ type daemonStatus struct {
 	Connections []connectionStatus `json:"connections"`
 	Sessions    []sessionStatus    `json:"sessions"`
 	Agents      []agentStatus      `json:"agents"`
+
+	Log          string    `json:"log"` // a path, "journal" or "stderr"
+	Metrics      string    `json:"metrics"`
+	MetricsError string    `json:"metricsError"`
+	Began        time.Time `json:"began"`
+	Stored       int       `json:"stored"`
+	Turns        struct {
+		Started uint64            `json:"started"`
+		Running int               `json:"running"`
+		Queued  int               `json:"queued"`
+		Ended   map[string]uint64 `json:"ended"`
+	} `json:"turns"`
+	Questions struct {
+		Open          int     `json:"open"`
+		OldestSeconds float64 `json:"oldestSeconds"`
+	} `json:"questions"`
+	Traffic struct {
+		InBytes  int64 `json:"inBytes"`
+		OutBytes int64 `json:"outBytes"`
+	} `json:"traffic"`
+	Disk struct {
+		DatabaseBytes   int64   `json:"databaseBytes"`
+		JournalBytes    int64   `json:"journalBytes"`
+		Commits         uint64  `json:"commits"`
+		CommitMeanMs    float64 `json:"commitMeanMs"`
+		CommitSlowestMs float64 `json:"commitSlowestMs"`
+		Failing         string  `json:"failing"`
+	} `json:"disk"`
+	AgentStates map[string]map[string]int `json:"agentStates"`
 }
 
 type connectionStatus struct {
@@ -116,7 +145,10 @@ type connectionStatus struct {
 	Role     string    `json:"role"`
 	Remote   string    `json:"remote"`
 	Agent    string    `json:"agent"`
+	Version  string    `json:"version"` // of its shim
 	Since    time.Time `json:"since"`
+	Behind   uint64    `json:"behind"`
+	Queued   int64     `json:"queuedBytes"`
 	Sessions []string  `json:"sessions"`
 }
 

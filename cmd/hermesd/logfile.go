@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/DeRuina/timberjack" // rotation; the maintained fork of lumberjack, which leaves a goroutine behind
+	"github.com/coreos/go-systemd/v22/journal"
 	"github.com/rs/zerolog"
 
 	"github.com/hermesd/hermesd/configs"
@@ -25,7 +26,7 @@ func newLog(o serveOptions) (zerolog.Logger, func() error, error) {
 		return zerolog.Nop(), nil, fmt.Errorf("log.level: %w", err)
 	}
 	w, closeLog := o.Log, func() error { return nil }
-	path := logPath(o.Config.Log, o.Places, o.Service)
+	path := o.logFile()
 	if path != "" {
 		file, err := openLogFile(path, o.Config.Log)
 		if err != nil {
@@ -48,7 +49,55 @@ func logPath(l configs.Log, p link.Places, service bool) string {
 	return l.File
 }
 
-const logName = "hermesd.log"
+const (
+	logName = "hermesd.log"
+	// wordsName is where a daemon that nobody watches has its stderr: what it
+	// prints as it panics. Whoever starts it keeps it small, see package link.
+	wordsName = "stderr.log"
+)
+
+// logFile is logPath for this process: a daemon that an editor's shim started has
+// a file too, for nobody makes stderr.log smaller while it runs.
+func (o serveOptions) logFile() string {
+	path := logPath(o.Config.Log, o.Places, o.Service)
+	if path == "" && o.Places.Log != "" && isFile(o.Log, filepath.Join(o.Places.Log, wordsName)) {
+		return filepath.Join(o.Places.Log, logName)
+	}
+	return path
+}
+
+// isFile says whether w writes to the file at path.
+func isFile(w io.Writer, path string) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+// Where a log is that is in no file.
+const (
+	logJournal = "journal"
+	logStderr  = "stderr"
+)
+
+// logAt says where the log of this process is: a path, or one of the words above.
+func (o serveOptions) logAt() string {
+	if path := o.logFile(); path != "" {
+		return path
+	}
+	// What systemd says in JOURNAL_STREAM goes on to children; the library
+	// compares it with what stderr is.
+	if is, err := journal.StderrIsJournalStream(); err == nil && is {
+		return logJournal
+	}
+	return logStderr
+}
 
 func openLogFile(path string, l configs.Log) (io.WriteCloser, error) {
 	dir := filepath.Dir(path)

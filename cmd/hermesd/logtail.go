@@ -30,15 +30,29 @@ func tailFile(ctx context.Context, w io.Writer, path string, lines int, follow b
 		}
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	defer func() { f.Close() }()
 	if err := seekLines(f, lines); err != nil {
+		f.Close()
 		return fmt.Errorf("reading the log: %w", err)
 	}
+	if follow {
+		return followFile(ctx, w, f, path)
+	}
+	defer f.Close()
+	if _, err := io.Copy(w, f); err != nil {
+		return fmt.Errorf("reading the log: %w", err)
+	}
+	return nil
+}
+
+// followFile prints what f still has, and what is added to the file at path until
+// ctx ends. It closes f.
+func followFile(ctx context.Context, w io.Writer, f *os.File, path string) error {
+	defer func() { f.Close() }()
 	for {
 		if _, err := io.Copy(w, f); err != nil {
 			return fmt.Errorf("reading the log: %w", err)
 		}
-		if !follow || !wait(ctx, tailPoll) {
+		if !wait(ctx, tailPoll) {
 			return nil
 		}
 		if now, err := os.Stat(path); err == nil {
@@ -69,7 +83,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // seekLines goes to where the last n lines of a file begin.
 func seekLines(f *os.File, n int) error {
 	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
+	if err != nil || n == 0 {
 		return err
 	}
 	const block = 64 << 10

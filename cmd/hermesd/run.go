@@ -80,12 +80,15 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	}
 	defer closeModels()
 	stopped := make(chan struct{}, 1)
-	d := daemon.New(daemonConfig(o, log, agents, func() {
+	cfg := daemonConfig(o, log, st, agents, func() {
 		select {
 		case stopped <- struct{}{}:
 		default:
 		}
-	}), st, agents)
+	})
+	figures := openMetrics(ctx, o, log, cfg.About)
+	defer figures.close()
+	d := daemon.New(cfg, st, agents)
 
 	listeners, err := listen(ctx, o, lock, m, log)
 	if err != nil {
@@ -114,6 +117,7 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	}, func(error) { close(quit) })
 	accepting, hangUp := context.WithCancel(ctx)
 	g.Add(func() error { m.Watch(accepting, d.Alive); <-accepting.Done(); return nil }, func(error) { hangUp() })
+	g.Add(func() error { figures.serve(accepting, o.Version, d, log); <-accepting.Done(); return nil }, func(error) { hangUp() })
 	for _, ln := range listeners {
 		g.Add(func() error { return d.Serve(accepting, ln) }, func(error) { hangUp() })
 	}
@@ -180,7 +184,7 @@ func runStdio(ctx context.Context, o serveOptions) (err error) {
 		return err
 	}
 	defer closeModels()
-	d := daemon.New(daemonConfig(o, log, agents, func() { conn.Close() }), st, agents)
+	d := daemon.New(daemonConfig(o, log, st, agents, func() { conn.Close() }), st, agents)
 
 	var g run.Group
 	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))
@@ -281,7 +285,7 @@ func mcpConfig(c configs.MCP) native.MCPConfig {
 }
 
 // daemonConfig says in the daemon's words what the file says.
-func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, stop func()) daemon.Config {
+func daemonConfig(o serveOptions, log zerolog.Logger, st *store.Store, agents *agentpool.Pool, stop func()) daemon.Config {
 	l := o.Config.Limits
 	s := session.DefaultConfig()
 	s.QuestionTimeout = time.Duration(o.Config.Permissions.Timeout)
@@ -293,9 +297,11 @@ func daemonConfig(o serveOptions, log zerolog.Logger, agents *agentpool.Pool, st
 	limits.MaxLine, limits.MaxLineNet, limits.MaxFrame = int(l.LineLocal), int(l.LineNetwork), int(l.LineEditor)
 	limits.SoftQueue, limits.HardQueue = int(l.CursorAhead), int(l.Queue)
 	limits.MaxInFlight, limits.Replay = l.InFlight, int(l.Replay)
-	limits.FirstFrame = time.Duration(l.FirstFrame)
+	limits.FirstFrame, limits.LineTime = time.Duration(l.FirstFrame), time.Duration(l.LineTime)
 	return daemon.Config{
 		Version: o.Version, Socket: o.Places.Socket, Session: s, Limits: limits, Log: log, Stop: stop,
+		About: map[string]string{"log": o.logAt(), "config": o.Places.Config, "began": time.Now().UTC().Format(time.RFC3339Nano)},
+		Disk:  func() daemon.Disk { return diskFigures(st) },
 		Agents: func() []daemon.AgentInfo {
 			infos := []daemon.AgentInfo{}
 			for _, a := range agents.List() {

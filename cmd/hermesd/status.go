@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +56,16 @@ func (a *app) printStatus(s daemonStatus, now time.Time) error {
 			fmt.Fprintf(a.out, "network %s\n", printable(address))
 		}
 	}
+	if s.Log != "" {
+		fmt.Fprintf(a.out, "log     %s\n", printable(s.Log))
+	}
+	if s.Metrics != "" {
+		fmt.Fprintf(a.out, "metrics %s\n", printable(s.Metrics))
+	}
 	fmt.Fprintf(a.out, "memory  %s in use, %s heap, %d goroutines\n", bytesText(s.Memory.RSSBytes), bytesText(s.Memory.HeapBytes), s.Goroutines)
+	for _, line := range s.figures() {
+		fmt.Fprintln(a.out, printable(line))
+	}
 
 	if len(s.Sessions) > 0 {
 		fmt.Fprintln(a.out)
@@ -70,14 +81,54 @@ func (a *app) printStatus(s daemonStatus, now time.Time) error {
 		fmt.Fprintln(a.out)
 		var rows [][]string
 		for _, x := range s.Connections {
-			rows = append(rows, []string{shorten(x.ID, 12), x.Client, x.who(), ago(x.Since, now), strconv.Itoa(len(x.Sessions))})
+			rows = append(rows, []string{shorten(x.ID, 12), x.Client, x.who(), ago(x.Since, now), strconv.Itoa(len(x.Sessions)), strconv.FormatUint(x.Behind, 10), bytesText(x.Queued)})
 		}
-		if err := a.table("CONNECTION CLIENT FROM SINCE SESSIONS", rows); err != nil {
+		if err := a.table("CONNECTION CLIENT FROM SINCE SESSIONS BEHIND QUEUED", rows); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(a.out)
 	return a.printAgents(s.Agents)
+}
+
+// figures are those of the daemon's metrics that tell a person something.
+func (s daemonStatus) figures() []string {
+	var ended uint64
+	var how []string
+	for _, reason := range slices.Sorted(maps.Keys(s.Turns.Ended)) {
+		ended += s.Turns.Ended[reason]
+		how = append(how, fmt.Sprintf("%s %d", reason, s.Turns.Ended[reason]))
+	}
+	turns := fmt.Sprintf("turns   %d running, %d waiting, %d ended since it began", s.Turns.Running, s.Turns.Queued, ended)
+	if len(how) > 0 {
+		turns += " (" + strings.Join(how, ", ") + ")"
+	}
+	lines := []string{turns}
+	if n := s.Questions.Open; n > 0 {
+		oldest := time.Duration(s.Questions.OldestSeconds * float64(time.Second)).Round(time.Second)
+		lines = append(lines, fmt.Sprintf("asked   %d open, the oldest for %v: hermesd permissions list", n, oldest))
+	}
+	var agents []string
+	for _, name := range slices.Sorted(maps.Keys(s.AgentStates)) {
+		for _, state := range slices.Sorted(maps.Keys(s.AgentStates[name])) {
+			if n := s.AgentStates[name][state]; n > 0 {
+				agents = append(agents, fmt.Sprintf("%s %d %s", name, n, state))
+			}
+		}
+	}
+	if len(agents) > 0 {
+		lines = append(lines, "agents  "+strings.Join(agents, ", "))
+	}
+	lines = append(lines, fmt.Sprintf("traffic %s in, %s out", bytesText(s.Traffic.InBytes), bytesText(s.Traffic.OutBytes)))
+	disk := fmt.Sprintf("disk    %d sessions in %s, %d commits", s.Stored, bytesText(s.Disk.DatabaseBytes+s.Disk.JournalBytes), s.Disk.Commits)
+	if s.Disk.Commits > 0 {
+		disk += fmt.Sprintf(" of %.1f ms, the slowest %.1f ms", s.Disk.CommitMeanMs, s.Disk.CommitSlowestMs)
+	}
+	lines = append(lines, disk)
+	if s.Disk.Failing != "" {
+		lines = append(lines, "        nothing can be written: "+s.Disk.Failing)
+	}
+	return lines
 }
 
 // who says where a connection comes from: a process of this machine, or a token

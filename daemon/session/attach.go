@@ -21,7 +21,31 @@ type Snapshot struct {
 	Turn      *Running // nil when idle
 	Queue     []Queued
 	Editors   int // attached connections, this one included
+	Agent     AgentState
 }
+
+// AgentState says how far a session is with its agent.
+type AgentState string
+
+const (
+	AgentNone     AgentState = "none"     // not needed so far
+	AgentStarting AgentState = "starting" // asked for, or asked to change something
+	AgentReady    AgentState = "ready"
+)
+
+func (s *Session) agentState() AgentState {
+	switch {
+	case s.waitsForAgent():
+		return AgentStarting
+	case s.agent == nil:
+		return AgentNone
+	}
+	return AgentReady
+}
+
+// Head is the last event that readers may see. It may be asked from any
+// goroutine.
+func (s *Session) Head() Seq { return s.tail.headNow() }
 
 // Attach adds an editor to those who may answer and be asked. ready gets the
 // snapshot and a cursor that stands at it. An editor that is attached already
@@ -138,6 +162,7 @@ func (s *Session) snapshot() Snapshot {
 		Commands:  st.Commands, Info: st.Info,
 		Queue:   append([]Queued(nil), st.Queue...),
 		Editors: len(s.editors),
+		Agent:   s.agentState(),
 	}
 	if st.Turn != nil {
 		t := *st.Turn

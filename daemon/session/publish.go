@@ -42,11 +42,8 @@ func (s *Session) append(k Kind, version uint8, data []byte) Seq {
 		s.metaNew = true
 	}
 	s.sync = s.sync || mustSync(k)
-	if s.cfg.Audit != nil {
-		switch k {
-		case KindCreated, KindPromptAdmitted, KindQuestionAnswered, KindSettingsChanged, KindRootsChanged, KindDeleted:
-			s.audit = append(s.audit, e)
-		}
+	if s.cfg.Audit != nil && k != KindAgentRecord {
+		s.audit = append(s.audit, e)
 	}
 	return e.Seq
 }

@@ -23,9 +23,9 @@ type Config struct {
 	MaxUnwritten    int64         // bytes an agent may be ahead of the disk
 	// Warn is told what went wrong without stopping anything; may be nil.
 	Warn func(id ID, what string, err error)
-	// Audit is told of every decision that somebody on a connection made, on the
-	// session's goroutine, when it is made: prompts, answers, changes, deletion.
-	// It must not block; may be nil.
+	// Audit is told of every fact, that is of every event but those that an agent
+	// says, on the session's goroutine, when it is decided. It must not block; may
+	// be nil.
 	Audit func(id ID, e Event)
 	// Evict is asked, on a goroutine of its own, to forget a session that has
 	// left memory; may be nil.
