@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"transport/jsonrpc": 0,
 	"transport/link":    0,
 	"transport/manager": 0,
+	"transport/private": 0,
 
 	"transport":          1,
 	"transport/acp":      1,

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/hermesd/hermesd/transport/link"
+	"github.com/hermesd/hermesd/transport/private"
 )
 
 // Protocol is what both sides name in the TLS handshake (ALPN), so that neither
@@ -126,7 +127,7 @@ func LoadOrMake(ctx context.Context, dir string) (*Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
-	if err := write(file(dir), text); err != nil {
+	if err := private.Replace(file(dir), text); err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	return Load(dir)
@@ -176,24 +177,6 @@ func parse(text []byte) (*Certificate, error) {
 		return nil, err
 	}
 	return &Certificate{tls: pair, Fingerprint: FingerprintOf(pair.Certificate[0])}, nil
-}
-
-// write makes the file, whole and on the disk or not at all.
-func write(path string, text []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".certificate-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
-		}
-	}()
-	_, err = tmp.Write(text)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }
 
 // ChangedError says that the daemon showed another certificate than the one that

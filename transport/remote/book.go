@@ -16,6 +16,7 @@ import (
 	"github.com/hermesd/hermesd/transport"
 	"github.com/hermesd/hermesd/transport/identity"
 	"github.com/hermesd/hermesd/transport/link"
+	"github.com/hermesd/hermesd/transport/private"
 )
 
 // Book is what this user knows of daemons on other machines.
@@ -139,18 +140,7 @@ func (l list) set(key, value string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(l.path), ".remote-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(changed(text, key, value))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), l.path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return private.Replace(l.path, changed(text, key, value))
 }
 
 // entry reads a line; ok is false for comments and what is not understood.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hermesd/hermesd/transport/link"
+	"github.com/hermesd/hermesd/transport/private"
 )
 
 // Errors a caller branches on.
@@ -276,7 +277,7 @@ func (f *File) change(do func(*contents) error) error {
 	if err != nil {
 		return err
 	}
-	if err := replace(f.path, append(text, '\n')); err != nil {
+	if err := private.Replace(f.path, append(text, '\n')); err != nil {
 		return fmt.Errorf("changing the tokens: %w", err)
 	}
 	return nil
@@ -372,33 +373,4 @@ func checkEntry(r Role, hash string) error {
 		return errors.New("its sha256 is not 64 hexadecimal digits")
 	}
 	return nil
-}
-
-// replace puts text in the file's place, on the disk before it returns.
-func replace(path string, text []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
-		}
-	}()
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	if runtime.GOOS == "windows" {
-		return nil // a folder cannot be synced there
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

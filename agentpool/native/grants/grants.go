@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/hermesd/hermesd/transport/link"
+	"github.com/hermesd/hermesd/transport/private"
 )
 
 // Kind says what a grant's words mean.
@@ -226,7 +227,7 @@ func (f *File) change(do func(*contents) error) error {
 		err = errors.New("there is no room for more; revoke some: hermesd permissions grants list")
 	}
 	if err == nil {
-		err = replace(f.path, append(text, '\n'))
+		err = private.Replace(f.path, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("changing the grants: %w", err)
@@ -292,33 +293,4 @@ func parse(text []byte) (contents, error) {
 		ids[g.ID] = true
 	}
 	return c, nil
-}
-
-// replace puts text in the file's place, on the disk before it returns.
-func replace(path string, text []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".grants-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
-		}
-	}()
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	if runtime.GOOS == "windows" {
-		return nil // a folder cannot be synced there
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
