@@ -58,13 +58,16 @@ func (c Config) sorted() []string { return slices.Sorted(maps.Keys(c.Agents)) }
 
 func (c Config) names() string { return strings.Join(c.sorted(), ", ") }
 
-// Pool implements session.Agents.
+// Pool implements session.Agents and session.Logins.
 type Pool struct {
 	cfg Config
 	log zerolog.Logger
 }
 
-var _ session.Agents = (*Pool)(nil)
+var (
+	_ session.Agents = (*Pool)(nil)
+	_ session.Logins = (*Pool)(nil)
+)
 
 // New returns a pool of the configured agents; it starts nothing. cfg should
 // have passed Validate: an agent that is configured wrongly fails at Open.
@@ -104,6 +107,21 @@ func (p *Pool) named(name string) string {
 		return p.cfg.Default
 	}
 	return name
+}
+
+// Login implements session.Logins.
+func (p *Pool) Login(ctx context.Context, agent string) session.Login {
+	return p.cfg.Agents[p.named(agent)].Native.Login(ctx)
+}
+
+// Authenticate implements session.Logins.
+func (p *Pool) Authenticate(ctx context.Context, agent, method string) error {
+	return p.cfg.Agents[p.named(agent)].Native.Authenticate(ctx, method)
+}
+
+// Logout implements session.Logins.
+func (p *Pool) Logout(ctx context.Context, agent string) error {
+	return p.cfg.Agents[p.named(agent)].Native.Logout(ctx)
 }
 
 // Open implements session.Agents. The error for a name that does not exist

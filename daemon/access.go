@@ -20,7 +20,7 @@ import (
 // changes something, or may one day.
 var observable = map[string]bool{
 	"initialize":               true,
-	"authenticate":             true, // says that there is nothing to log in to
+	"authenticate":             true, // looks whether there is a key
 	"session/list":             true,
 	"session/load":             true,
 	"session/resume":           true,

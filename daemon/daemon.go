@@ -64,6 +64,9 @@ type Config struct {
 	// Both may be nil.
 	Environments func(context.Context) []Environment
 	FindProgram  func(environ []string, name string) (string, error)
+	// Embedded says that the one client has started this process, with a command
+	// that it can run again in a terminal.
+	Embedded bool
 	// Stop is called, on a goroutine of its own, when somebody asked the daemon
 	// to end.
 	Stop func()
@@ -75,6 +78,7 @@ type Daemon struct {
 	cfg     Config
 	store   session.Store
 	agents  session.Agents
+	logins  session.Logins // nil: there is nothing to log in to
 	reg     *registry
 	started time.Time
 	// refusals is the log of those that were turned away: as many as there are,
@@ -94,6 +98,7 @@ type Daemon struct {
 // closes them after Drain.
 func New(cfg Config, store session.Store, agents session.Agents) *Daemon {
 	d := &Daemon{cfg: cfg, store: store, agents: agents, started: time.Now(), editors: make(map[*editor]bool), strange: make(map[*transport.Conn]bool), counts: newCounts()}
+	d.logins, _ = agents.(session.Logins)
 	d.refusals = cfg.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: time.Second})
 	sc := cfg.Session
 	sc.Warn = func(id session.ID, what string, err error) {

@@ -30,6 +30,7 @@ type editor struct {
 	conn  *transport.Conn
 	peer  *jsonrpc.Peer
 	hello link.Hello // ID names the connection
+	said  bool       // it is of the shim's; else it is made here
 	// environ is the editor's environment: what runs for it gets. It is nowhere but
 	// here and in what this connection asks for, and goes with them.
 	environ *session.Environ
@@ -82,7 +83,7 @@ func (d *Daemon) meet(c *transport.Conn) (*editor, error) {
 	}
 	environ := session.NewEnviron(hello.Env) // letIn leaves none of another machine's
 	hello.Env = nil
-	e := &editor{d: d, conn: c, hello: hello, environ: environ, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
+	e := &editor{d: d, conn: c, hello: hello, said: said, environ: environ, gone: make(chan struct{}), since: time.Now(), open: make(map[session.ID]*attachment)}
 	e.log = identified(d.cfg.Log.With().Str("conn", short(e.hello.ID)), c.Principal).Logger()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if c.Principal.Remotely() {

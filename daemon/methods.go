@@ -65,6 +65,8 @@ func (e *editor) route(r *jsonrpc.Request) jsonrpc.Handler {
 		return e.delete(r)
 	case "authenticate":
 		return e.authenticate(r)
+	case "logout":
+		return e.logout(r)
 	}
 	if h := e.admin(r); h != nil {
 		return h
@@ -92,23 +94,19 @@ func (e *editor) initialize(params json.RawMessage) (any, error) {
 		return nil, &jsonrpc.Error{Code: session.CodeInvalid, Message: "this connection is initialized already"}
 	}
 	e.log.Debug().Str("client", p.ClientInfo.Name).Str("version", p.ClientInfo.Version).Msg("initialized")
-	return acp.InitializeResult(1, acp.Implementation{Name: "hermesd", Title: "hermesd", Version: e.d.cfg.Version}, agentCaps, nil, p.Caps,
+	methods, logout := e.loginMethods()
+	caps := agentCaps
+	caps.Logout = logout
+	return acp.InitializeResult(1, acp.Implementation{Name: "hermesd", Title: "hermesd", Version: e.d.cfg.Version}, caps, methods, p.Caps,
 		acp.HermesMeta(raw(map[string]any{"epoch": e.d.store.Epoch()}))), nil
 }
 
-// agentCaps is what the daemon delivers whatever agent a session has.
+// agentCaps is what the daemon delivers whatever agent a session has. Whether one
+// can log out is not among it.
 var agentCaps = acp.AgentCaps{
 	Load: true, Image: true, EmbeddedContext: true,
 	MCPHTTP: true, MCPSSE: true,
 	List: true, Resume: true, Close: true, Delete: true, Fork: true, AdditionalDirs: true,
-}
-
-func (e *editor) authenticate(r *jsonrpc.Request) jsonrpc.Handler {
-	p, err := acp.ParseAuthenticate(r.Params)
-	if err != nil {
-		return fail(err, "")
-	}
-	return fail(&session.Error{Code: session.CodeParams, Message: "methodId " + shown(p.MethodID) + " was not offered: there is nothing to log in to"}, "")
 }
 
 // notified takes a notification in wire order.

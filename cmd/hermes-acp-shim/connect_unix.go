@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// become replaces this process by a program: the editor keeps its pipes, its
+// replace replaces this process by a program: the editor keeps its pipes, its
 // process id and its way of ending it.
-func become(program string, args []string) (int, error) {
+func replace(program string, args []string) (int, error) {
 	return exitFailed, syscall.Exec(program, args, os.Environ())
 }

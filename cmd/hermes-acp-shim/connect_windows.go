@@ -5,10 +5,10 @@ import (
 	"os/signal"
 )
 
-// become runs a program with the editor's pipes until it ends: Windows cannot
+// replace runs a program with the editor's pipes until it ends: Windows cannot
 // replace a process by another. It ends with the pipes, so it does not outlive the
 // editor when this process is killed.
-func become(program string, args []string) (int, error) {
+func replace(program string, args []string) (int, error) {
 	signal.Ignore(os.Interrupt) // Ctrl-C is for the program
 	p, err := os.StartProcess(program, args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {

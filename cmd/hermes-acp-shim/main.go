@@ -5,9 +5,10 @@
 //
 //	hermes-acp-shim [--agent NAME] [--socket PATH] [--no-start]
 //	hermes-acp-shim [--agent NAME] --connect tcp://HOST:PORT
+//	hermes-acp-shim --login [PROVIDER]
 //
 // With --connect it becomes hermesd connect, which uses the daemon of another
-// machine.
+// machine; with --login, in a terminal, hermesd login.
 //
 // Standard output carries the protocol and nothing else. Standard error is
 // silent unless the program fails: some editors show every line of it as an
@@ -71,15 +72,24 @@ func run(args []string) int {
 	socket := flags.String("socket", "", "the `path` of the daemon's socket (default: by HERMESD_HOME or the XDG folders)")
 	noStart := flags.Bool("no-start", false, "fail when no daemon is running instead of starting one")
 	address := flags.String("connect", "", "use the daemon of another machine, at this `address`: tcp://HOST:PORT")
+	login := flags.Bool(link.LoginFlag[2:], false, "log in to a provider of models, in a terminal, and exit")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Println("usage: hermes-acp-shim [--agent NAME] [--socket PATH] [--no-start] [--connect ADDRESS]")
+		fmt.Println("usage: hermes-acp-shim [--agent NAME] [--socket PATH] [--no-start] [--connect ADDRESS] | --login [PROVIDER]")
 		flags.SetOutput(os.Stdout)
 		flags.PrintDefaults()
 		return exitDone
 	case err != nil:
 		return fail(exitUsage, fmt.Errorf("%w; see hermes-acp-shim --help", err))
+	case *login && *address != "":
+		return fail(exitUsage, errors.New("keys are on the machine of the daemon: run hermesd login there"))
+	case *login:
+		code, err := become("login", flags.Args()...)
+		if err != nil {
+			return fail(code, err)
+		}
+		return code
 	case flags.NArg() > 0:
 		return fail(exitUsage, fmt.Errorf("unexpected argument %q; see hermes-acp-shim --help", flags.Arg(0)))
 	case *showVersion:

@@ -145,7 +145,7 @@ the session, its running turn and its open questions stay.`,
 	root.AddCommand(
 		a.serveCommand(), a.stdioCommand(), a.demoCommand(), a.chatCommand(),
 		a.sessionsCommand(), a.permissionsCommand(), a.agentsCommand(),
-		a.pairCommand(), a.tokensCommand(), a.connectCommand(),
+		a.loginCommand(), a.logoutCommand(), a.pairCommand(), a.tokensCommand(), a.connectCommand(),
 		a.statusCommand(), a.logsCommand(), a.stopCommand(), a.serviceCommand(), a.versionCommand(), a.printEnvironCommand(),
 	)
 	return root

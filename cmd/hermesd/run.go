@@ -184,7 +184,9 @@ func runStdio(ctx context.Context, o serveOptions) (err error) {
 		return err
 	}
 	defer closeModels()
-	d := daemon.New(daemonConfig(o, log, st, agents, func() { conn.Close() }), st, agents)
+	config := daemonConfig(o, log, st, agents, func() { conn.Close() })
+	config.Embedded = true
+	d := daemon.New(config, st, agents)
 
 	var g run.Group
 	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))

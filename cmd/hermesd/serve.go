@@ -142,11 +142,15 @@ func beginStart(ctx context.Context, p link.Places, m *manager.Manager) (*start,
 
 func (a *app) stdioCommand() *cobra.Command {
 	var agent, level string
+	var login bool
 	cmd := &cobra.Command{
 		Use:   "stdio",
 		Short: "Run the daemon inside one process on stdin and stdout, for embedders",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if login {
+				return a.login("", loginFlags{})
+			}
 			o, err := a.serveOptions(level)
 			if err != nil {
 				return err
@@ -159,6 +163,7 @@ func (a *app) stdioCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "the `name` of the agent new sessions get (default: the configured one)")
+	cmd.Flags().BoolVar(&login, link.LoginFlag[2:], false, "log in to a provider of models, in a terminal, and exit")
 	cmd.Flags().StringVar(&level, "log-level", "", "how much is logged: "+strings.Join(configs.LogLevels(), ", ")+" (default: as configured)")
 	return cmd
 }

@@ -198,6 +198,8 @@ type Catalog struct {
 	closed bool
 	lists  map[string]*list // by provider
 	probes map[string]*probe
+	// refused has the key that a provider did not take, "" for none at all.
+	refused map[string]string
 }
 
 type list struct {
@@ -216,7 +218,7 @@ type probe struct {
 // New returns a catalog; cfg should have passed Validate. It asks nobody yet.
 func New(cfg Config) *Catalog {
 	life, cancel := context.WithCancel(context.Background())
-	return &Catalog{cfg: cfg, client: wire.NewClient(wire.Idle), life: life, cancel: cancel, lists: map[string]*list{}, probes: map[string]*probe{}}
+	return &Catalog{cfg: cfg, client: wire.NewClient(wire.Idle), life: life, cancel: cancel, lists: map[string]*list{}, probes: map[string]*probe{}, refused: map[string]string{}}
 }
 
 // Close ends what the catalog does and its idle connections. Models it opened
@@ -520,6 +522,9 @@ func (c *Catalog) ask(p Provider) <-chan struct{} {
 				get = anthropic.List
 			}
 			models, err := get(ctx, at)
+			if err != nil {
+				c.heard(p, err)
+			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if l.failed = err != nil; !l.failed {
@@ -625,9 +630,10 @@ func (m model) Stream(ctx context.Context, req llm.Request, yield func(llm.Event
 		return "", &llm.Error{Provider: name, Message: err.Error(), Advice: "Correct base_url in the configuration."}
 	}
 	stop, err := inner.Stream(ctx, req, yield)
+	c.heard(p, err)
 	var e *llm.Error
 	if errors.As(err, &e) && e.AuthNeeded && e.Status == http.StatusUnauthorized && p.fixed {
-		e.Advice = fmt.Sprintf("The key was refused. It is from the %s, which counts before a login: correct it there and start the daemon again: `hermesd stop` ends it.", p.Source)
+		e.Advice = "The key was refused. " + p.correct()
 	}
 	return stop, err
 }

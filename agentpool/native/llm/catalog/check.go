@@ -42,6 +42,65 @@ func (c *Catalog) NeedsLogin() bool {
 	return c.cfg.Provider != Offline && c.cfg.Provider != "ollama"
 }
 
+// Gateway is the server that BaseURL names, with its host for a name; ok is false
+// if there is none, or if it is a provider's own.
+func (c Config) Gateway() (s Server, ok bool) {
+	k, known := kindOf(c.Provider)
+	if c.Provider == "" || c.Provider == "auto" {
+		k, known = kindOf("openai")
+	}
+	if !known || c.BaseURL == "" {
+		return Server{}, false
+	}
+	p := provide(k, c.BaseURL)
+	return Server{Name: p.Name, BaseURL: c.BaseURL, Anthropic: k.anthropic}, p.Name != k.name
+}
+
+// heard remembers what became of a request: whether the provider takes the key.
+func (c *Catalog) heard(p Provider, err error) {
+	var e *llm.Error
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(c.refused, p.Name)
+	case errors.As(err, &e) && e.AuthNeeded && e.Status != 0:
+		c.refused[p.Name] = p.at.Key.Reveal()
+	}
+}
+
+// Refused is the error of a provider that did not take the key it has when it
+// was asked last, nil if that is not known.
+func (c *Catalog) Refused(p Provider) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if key, ok := c.refused[p.Name]; !ok || key != p.at.Key.Reveal() {
+		return nil
+	}
+	e := &llm.Error{Provider: p.Name, AuthNeeded: true, Message: "it did not take the key", Advice: wire.Login(p.Name)}
+	switch {
+	case p.at.Key.Empty():
+		e.Message = "it wants a key"
+	case p.fixed:
+		e.Advice = p.correct()
+	}
+	return e
+}
+
+// correct says what to do about a key of the environment that is refused.
+func (p Provider) correct() string {
+	return fmt.Sprintf("It is from the %s, which counts before a login: correct it there and start the daemon again: `hermesd stop` ends it.", p.Source)
+}
+
+// Missing is the error of a provider that may be used and has no credentials,
+// nil for one that may not be used.
+func (c *Catalog) Missing(provider string) error {
+	if _, known := c.cfg.kind(provider); known && c.cfg.BaseURL == "" && (c.auto() || c.cfg.Provider == provider) {
+		return missing(provider)
+	}
+	return nil
+}
+
 // Saves tells whether a credential that is saved for this provider may be used
 // by this catalog.
 func (c *Catalog) Saves(provider string) bool {
