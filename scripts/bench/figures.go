@@ -301,7 +301,7 @@ func measureLoad(b *bench, r *row) (err error) {
 	if _, err := e.call("session/set_mode", obj{"sessionId": s, "modeId": "dont_ask"}); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(h.Work, "f.txt"), []byte(strings.Repeat("a line of some length\n", 40)), 0o644); err != nil {
+	if err := writeLines(h.Work); err != nil {
 		return err
 	}
 	want := b.n(10_000, 1_000)
@@ -338,6 +338,11 @@ func measureLoad(b *bench, r *row) (err error) {
 	r.Note = fmt.Sprintf("made by %d turns, each with a thought, a file read, a command run, a plan, and 60 chunks; the session was live, loaded by %d new editors one after the other; the editor that made it got %d frames.",
 		turns, len(all), live)
 	return nil
+}
+
+// writeLines writes the file that agents are made to read.
+func writeLines(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "f.txt"), []byte(strings.Repeat("a line of some length\n", 40)), 0o644)
 }
 
 // eventsOf asks how many events a live session has.

@@ -88,7 +88,7 @@ func run() error {
 	only := flag.String("only", "", "measure only these, by name, separated by commas")
 	list := flag.Bool("list", false, "list what is measured")
 	flag.Parse()
-	figures := append(figures[:len(figures):len(figures)], networkFigures...)
+	figures := slices.Concat(figures, modelFigures, networkFigures)
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
