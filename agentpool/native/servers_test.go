@@ -482,3 +482,34 @@ func TestCloseEndsTheServers(t *testing.T) {
 		t.Error("it still runs")
 	}
 }
+
+// Servers are the session's, not the model's: another model has the same tools.
+func TestToolsOfServersStayWhenTheModelChanges(t *testing.T) {
+	eachFormat(t, func(t *testing.T, f fakellm.Format) {
+		s := fakellm.New(t, f, fakeKey, func(n int, _ []byte) fakellm.Reply {
+			if n%2 == 0 {
+				return fakellm.Reply{Calls: []fakellm.Call{{Name: "mcp__a__echo", Args: `{"t":"one"}`}}}
+			}
+			return fakellm.Reply{Texts: []string{"ok"}}
+		})
+		models := map[fakellm.Format][]string{fakellm.Anthropic: {"claude-sonnet-5-5", "claude-opus-5-5"}, fakellm.OpenAI: {"gpt-5.5", "gpt-6-sol"}}[f]
+		s.SetModels(0, models...)
+		cfg := provider(t, s)
+		cfg.MCP = MCPConfig{Servers: []mcp.Server{childServer("a", "good")}}
+		w := newWorld(t, cfg)
+		until(t, func() bool { return w.ready("a") })
+		for i, model := range models {
+			id := strings.TrimPrefix(s.URL, "http://") + "/" + model
+			if _, err := w.agent.Set(t.Context(), session.Change{Option: optionModel, Value: encode(id)}); err != nil {
+				t.Fatal(err)
+			}
+			w.prompt("call it")
+			if end := w.last(i); end["status"] != "completed" {
+				t.Errorf("%s: %v", model, end)
+			}
+			if body := string(s.Requests()[2*i].Body); !strings.Contains(body, fmt.Sprintf(`"model":%q`, model)) || !strings.Contains(body, `"name":"mcp__a__echo"`) {
+				t.Errorf("%s: %.500s", model, body)
+			}
+		}
+	})
+}

@@ -96,8 +96,12 @@ func TestASessionOfTwentyTurnsInWhichEverythingGoesWrong(t *testing.T) {
 			if r.StopReason != turn.stop || code != turn.code || len(next) != 0 {
 				t.Errorf("%s: %q, %d %s, %d replies left", turn.what, r.StopReason, code, message, len(next))
 			}
-			if said := strings.TrimPrefix(w.said(), before); !strings.Contains(said+message, turn.says) {
+			said := strings.TrimPrefix(w.said(), before)
+			if !strings.Contains(said+message, turn.says) {
 				t.Errorf("%s: said is %q, %s", turn.what, said, message)
+			}
+			if turn.cancel && said != turn.says {
+				t.Errorf("%s: something was put into the model's mouth: %q", turn.what, said)
 			}
 			if code == session.CodeInternal && !strings.HasPrefix(message, "the model call to ") || strings.Contains(message, fakeKey) {
 				t.Errorf("%s: %s", turn.what, message)
