@@ -441,6 +441,7 @@ func TestAKeyIsChecked(t *testing.T) {
 	}
 	answers := func(status int, kind, body string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			status, body := status, body
 			if strings.HasSuffix(r.URL.Path, "/key") && r.Header.Get("Authorization") != "Bearer good" {
 				status, body = 401, `{"error":{"message":"No auth credentials found","code":401}}`
 			}
