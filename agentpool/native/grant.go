@@ -37,7 +37,7 @@ func lasting(n tool.Need) grants.Kind {
 	if !n.Lasting {
 		return ""
 	}
-	return map[tool.Class]grants.Kind{tool.Running: grants.Command, tool.Calling: grants.Tool, tool.Reading: grants.Tool, tool.Fetching: grants.Host}[n.Class]
+	return map[tool.Class]grants.Kind{tool.Running: grants.Command, tool.Calling: grants.Tool, tool.Fetching: grants.Host}[n.Class]
 }
 
 // keeps tells whether an "always" for a call will hold.

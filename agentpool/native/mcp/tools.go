@@ -61,9 +61,10 @@ func (t serverTool) Plan(_ context.Context, _ *tool.Env, args json.RawMessage) (
 const maxShown = 4 << 10 // bytes of arguments in a question
 
 // plan says what a call of a tool would do. Hints of the server choose words
-// and the icon. They never make a call run unasked where the user is to be
-// asked, unless the user has vouched for the server: a tool that says it only
-// reads is then taken at its word.
+// and the icon, and nothing else: whatever it says, and whenever it says it (a
+// list of tools can change after an "always"), a call is one that may do
+// anything. Only if the user has vouched for the server is a tool that says it
+// only reads taken at its word.
 func (set *Set) plan(server, name string, args json.RawMessage) (*tool.Action, error) {
 	t, err := set.Find(server, name)
 	if err != nil {
@@ -93,7 +94,6 @@ func (set *Set) plan(server, name string, args json.RawMessage) (*tool.Action, e
 		if t.Hints.OpenWorld {
 			a.Kind = "fetch"
 		}
-		a.Need.Class = tool.Reading
 		if set.Trusted(server) {
 			a.Need.Class = tool.Free
 		}

@@ -193,8 +193,8 @@ func TestHintsAllowNothing(t *testing.T) {
 		server, tool, kind string
 		class              tool.Class
 	}{
-		{"x", "plain", "other", tool.Calling}, {"x", "reads", "read", tool.Reading}, {"x", "fetches", "fetch", tool.Reading},
-		{"x", "destroys", "other", tool.Calling}, {"x", "both", "read", tool.Reading},
+		{"x", "plain", "other", tool.Calling}, {"x", "reads", "read", tool.Calling}, {"x", "fetches", "fetch", tool.Calling},
+		{"x", "destroys", "other", tool.Calling}, {"x", "both", "read", tool.Calling},
 		{"mine", "plain", "other", tool.Calling}, {"mine", "reads", "read", tool.Free}, {"mine", "destroys", "other", tool.Calling},
 	} {
 		a, err := set.plan(c.server, c.tool, json.RawMessage(`{"a":1}`))

@@ -81,11 +81,11 @@ type Class uint8
 
 const (
 	Free      Class = iota // nothing, or reads inside the session's folders
-	Reading                // reads outside of them, or through somebody who says that he only reads
+	Reading                // reads outside of them
 	Fetching               // gets something from the network
 	Editing                // changes, moves or removes files
 	Running                // runs a command
-	Calling                // has somebody else do something of which only the name is known, as an MCP server
+	Calling                // has somebody else do something of which only the name is known, as an MCP server, whatever he says of it
 	Switching              // asks the user to end plan mode
 )
 
