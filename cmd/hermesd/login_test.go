@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,51 +34,14 @@ func TestADaemonThatRunsFindsTheKeyOfALogin(t *testing.T) {
 	server := fakellm.New(t, fakellm.Anthropic, key, fakellm.Script(
 		fakellm.Reply{Calls: []fakellm.Call{{Name: "terminal", Args: `{"command":"env"}`}}}, fakellm.Reply{Texts: []string{"hello"}}))
 	server.SetModels(0, "claude-x")
-	bin := t.TempDir()
-	if err := daemontest.Build(t.Context(), bin, daemontest.RaceFlags()...); err != nil {
-		t.Fatal(err)
-	}
-	home, err := daemontest.NewHome(bin, fmt.Sprintf(`
+	home, editor, ctx := labHome(t, server, `
 [agents.hermes]
 provider = "lab"
 model = "claude-x"
 approval_mode = "session"
 [log]
 level = "trace"
-[providers.lab]
-base_url = %q
-format = "anthropic"
-key_env = "LAB_KEY"
-`, server.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if t.Failed() {
-			t.Log(home.Log())
-		}
-		if err := home.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	if _, err := home.Serve(ctx); err != nil {
-		t.Fatal(err)
-	}
-	hello := link.Hello{Link: link.Number, ID: link.NewID(), Env: map[string]string{"PATH": os.Getenv("PATH"), "LAB_KEY": other, "SEEN": "yes"}}
-	conn, err := net.Dial("unix", home.Socket())
-	if err != nil {
-		t.Fatal(err)
-	}
-	editor, _, err := acpclient.Greet(ctx, conn, hello, acpclient.Options{Capabilities: json.RawMessage(`{"auth":{"terminal":true}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer editor.Close()
-	if _, err := editor.Initialize(ctx); err != nil {
-		t.Fatal(err)
-	}
+`, map[string]string{"LAB_KEY": other, "SEEN": "yes"})
 	if first := string(editor.Entries()[1].Raw); !strings.Contains(first, `"id":"hermesd-login"`) || !strings.Contains(first, `"type":"terminal"`) || !strings.Contains(first, `"args":["--login"]`) {
 		t.Errorf("offered are %s", first)
 	}
@@ -162,5 +126,100 @@ key_env = "LAB_KEY"
 	}
 	if strings.Contains(home.Log(), key) || strings.Contains(home.Log(), other) {
 		t.Error("the log has the key")
+	}
+}
+
+// labHome is a daemon that knows the server as "lab", and an editor behind a hello
+// with an environment.
+func labHome(t *testing.T, server *fakellm.Server, config string, env map[string]string) (*daemontest.Home, *acpclient.Client, context.Context) {
+	t.Helper()
+	bin := t.TempDir()
+	if err := daemontest.Build(t.Context(), bin, daemontest.RaceFlags()...); err != nil {
+		t.Fatal(err)
+	}
+	home, err := daemontest.NewHome(bin, config+fmt.Sprintf("[providers.lab]\nbase_url = %q\nformat = %q\nkey_env = \"LAB_KEY\"\n", server.URL, server.Format))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(home.Log())
+		}
+		if err := home.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	if _, err := home.Serve(ctx); err != nil {
+		t.Fatal(err)
+	}
+	hello := link.Hello{Link: link.Number, ID: link.NewID(), Env: map[string]string{"PATH": os.Getenv("PATH")}}
+	maps.Copy(hello.Env, env)
+	conn, err := net.Dial("unix", home.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	editor, _, err := acpclient.Greet(ctx, conn, hello, acpclient.Options{Capabilities: json.RawMessage(`{"auth":{"terminal":true}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { editor.Close() })
+	if _, err := editor.Initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return home, editor, ctx
+}
+
+// What the configuration says of models counts: effort, window, output, prices, and
+// how often a model is asked in a turn.
+func TestWhatTheConfigurationSaysOfModelsCounts(t *testing.T) {
+	server := fakellm.New(t, fakellm.Anthropic, "", fakellm.Script(fakellm.Reply{Calls: []fakellm.Call{{Name: "todo", Args: `{"items":[{"content":"x","status":"pending"}]}`}}}))
+	server.SetModels(0, "claude-sonnet-5-5")
+	home, editor, ctx := labHome(t, server, `
+[agents.hermes]
+provider = "lab"
+model = "claude-sonnet-5-5"
+reasoning_effort = "high"
+context_window = 123456
+max_output = 4321
+max_turn_requests = 3
+[agents.hermes.prices."lab/claude-sonnet-5-5"]
+input = 1000
+output = 1000
+currency = "EUR"
+`, nil)
+	s, err := editor.NewSession(ctx, home.Work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := editor.Prompt(ctx, s.ID, "go on"); err != nil || r.StopReason != "max_turn_requests" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	requests := server.Requests()
+	if len(requests) != 3 {
+		t.Errorf("%d requests", len(requests))
+	}
+	for _, want := range []string{`"effort":"high"`, `"max_tokens":4321`, `"model":"claude-sonnet-5-5"`} {
+		if body := string(requests[0].Body); !strings.Contains(body, want) {
+			t.Errorf("%s is not in %.300s", want, body)
+		}
+	}
+	var u struct {
+		Size int
+		Cost struct {
+			Amount   float64
+			Currency string
+		}
+	}
+	for _, e := range editor.Entries() {
+		if e.Update == "usage_update" {
+			if err := json.Unmarshal(e.Raw, &u); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if u.Size != 123456 || u.Cost.Currency != "EUR" || u.Cost.Amount <= 0 {
+		t.Errorf("%+v", u)
 	}
 }
