@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermesd/hermesd/agentpool/native/grants"
@@ -109,6 +110,7 @@ type Agent struct {
 
 	life   context.Context // ends with Close
 	cancel context.CancelFunc
+	titled atomic.Bool    // the session has a title
 	work   sync.WaitGroup // the running Prompt, and what Open left to do
 
 	mu       sync.Mutex
@@ -127,7 +129,6 @@ type Agent struct {
 	meter   meter
 	history history
 	grants  map[grant]bool
-	titled  bool
 	told    map[string]toldTool // tools of MCP servers the model knows of
 	met     bool                // a turn has waited for the servers
 }
@@ -200,11 +201,14 @@ func Open(ctx context.Context, spec session.Spec, host session.Host, cfg Config)
 			return fail(fmt.Errorf("reading the session's log: %w", err))
 		}
 		past.history.settle()
-		a.history, a.titled, said = past.history, past.titled, past.commands
+		a.history, said = past.history, past.commands
+		a.titled.Store(past.titled)
 		cfg.Common.share(past.prefix)
 		a.prefix, a.meter, a.told = past.prefix, past.meter, past.told
 	}
-	a.titled = a.titled || spec.Meta.Title != ""
+	if spec.Meta.Title != "" {
+		a.titled.Store(true)
+	}
 	a.life, a.cancel = context.WithCancel(context.Background())
 	if update := commandsUpdate(); string(update) != said {
 		a.work.Go(func() { _ = host.Update(a.life, update) })

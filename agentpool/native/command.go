@@ -239,6 +239,7 @@ func retitle(ctx context.Context, a *Agent, arg string) string {
 	if text == "" {
 		return "Say what the title is to be: `/title text`."
 	}
+	a.titled.Store(true)
 	if err := a.host.Update(ctx, titleUpdate(text)); err != nil {
 		return "The title stays as it is: " + err.Error()
 	}
@@ -380,7 +381,7 @@ func resetCommand(ctx context.Context, t *turn, _ string) (string, error) {
 	t.history.reset()
 	t.meter.context = 0
 	if t.prefix != nil {
-		t.told = t.prefix.MCP
+		t.told, t.knew = t.prefix.MCP, t.prefix.MCP
 	}
 	if err := t.sayUsage(ctx); err != nil {
 		return "", err

@@ -109,7 +109,7 @@ func (t *turn) compact(ctx context.Context, focus string) error {
 	}
 	t.history.compact(c)
 	t.meter.context = 0
-	t.told = t.prefix.MCP // what it was told later is summed up too
+	t.told, t.knew = t.prefix.MCP, t.prefix.MCP // what it was told later is summed up too
 	if err := t.host.Update(ctx, compactionUpdate(id, "completed", c.Summary, "")); err != nil {
 		return err
 	}
@@ -210,11 +210,15 @@ func (h *history) compact(c compaction) {
 		text += "\n\nGo on from here."
 	}
 	n, bytes := h.compactions+1, 0
+	prompt := h.prompt - (len(h.messages) - len(kept)) + 1 // behind the summary
+	if h.prompt == 0 || prompt <= 1 {
+		prompt = 0 // it is in the summary
+	}
 	messages := append([]llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{{Text: text}}}}, kept...)
 	for _, m := range messages {
 		bytes += size(m)
 	}
-	*h = history{messages: messages, bytes: bytes, compactions: n}
+	*h = history{messages: messages, bytes: bytes, compactions: n, prompt: prompt}
 	h.planning = h.lookForPlan() // beside a prompt that was kept
 }
 

@@ -18,6 +18,7 @@ type small struct {
 	summary  string // "" refuses to say anything
 	tooLong  func(llm.Request) bool
 	answer   func(llm.Request) []llm.Event
+	fail     func(llm.Request) error
 }
 
 func (m *small) Info() llm.Info { return llm.Info{Provider: "script", Name: "small", Window: m.window} }
@@ -32,6 +33,11 @@ func (m *small) Stream(_ context.Context, r llm.Request, yield func(llm.Event) e
 	m.requests = append(m.requests, r)
 	if m.tooLong != nil && m.tooLong(r) {
 		return "", &llm.Error{Provider: "script", Status: 400, Message: "prompt is too long", TooLong: true}
+	}
+	if m.fail != nil {
+		if err := m.fail(r); err != nil {
+			return "", err
+		}
 	}
 	events := []llm.Event{{Kind: llm.EventText, Text: "fine"}}
 	switch {
@@ -265,5 +271,61 @@ func TestOtherFailuresAreNotAnsweredWithASummary(t *testing.T) {
 	w := newWorld(t, Config{LLM: m})
 	if _, err := w.run(context.Background(), textBlock("x")); err == nil || len(m.requests) != 1 {
 		t.Error(err, len(m.requests))
+	}
+}
+
+// A failure right behind a summary forgets neither the summary nor anything
+// else.
+func TestAFailureBehindASummaryForgetsNothing(t *testing.T) {
+	m := &small{window: 30_000, summary: "They want numbers."}
+	w := newWorld(t, Config{LLM: m, ApprovalMode: "session"})
+	m.answer = func(r llm.Request) []llm.Event { return []llm.Event{calling("terminal", `{"command":"seq 3000"}`)} }
+	m.fail = func(r llm.Request) error {
+		if !summing(r) && strings.Contains(r.Messages[0].Parts[0].Text, "summed up") {
+			return &llm.Error{Provider: "script", Message: "overloaded"}
+		}
+		return nil
+	}
+	if _, err := w.run(context.Background(), textBlock("count")); err == nil {
+		t.Fatal("no error")
+	}
+	if h := w.agent.history.messages; len(h) != 1 || !strings.Contains(h[0].Parts[0].Text, "They want numbers.") {
+		t.Errorf("the history is %s", encode(h))
+	}
+	w.sameWhenRead()
+}
+
+// A prompt that failed is forgotten, here and in the log; what stands before it
+// is not.
+func TestAPromptThatFailsIsForgotten(t *testing.T) {
+	m := &small{window: 200_000}
+	w := newWorld(t, Config{LLM: m})
+	fail := func(llm.Request) error { return &llm.Error{Provider: "script", Message: "broken"} }
+	m.fail = fail
+	if _, err := w.run(context.Background(), textBlock("first")); err == nil {
+		t.Fatal("no error")
+	}
+	if w.agent.prefix == nil || w.agent.told == nil || len(w.agent.history.messages) != 0 {
+		t.Errorf("after a first prompt that failed: %d messages, told %v", len(w.agent.history.messages), w.agent.told)
+	}
+	w.sameWhenRead()
+	m.fail = nil
+	w.prompt("second")
+	m.fail = fail
+	_, _ = w.run(context.Background(), textBlock("third"))
+	m.fail = nil
+	w.sameWhenRead()
+	w.prompt("fourth")
+	if got := userTexts(m.requests[len(m.requests)-1]); got != "second | fourth" {
+		t.Errorf("the model is told %q", got)
+	}
+}
+
+func TestATitleThatWasGivenStays(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.prompt("/title My title")
+	w.prompt("say hello there")
+	if info := w.updates("session_info_update"); len(info) != 1 || info[0]["title"] != "My title" {
+		t.Error(info)
 	}
 }

@@ -23,6 +23,9 @@ type history struct {
 	bytes    int // of all texts, to guess the tokens
 	calls    int
 	planning bool // the model was last told that the session is in plan mode
+	// prompt is one more than the place of the prompt that the running turn, or
+	// the last one, began with; 0 if it is not there any more.
+	prompt int
 	// compactions is how often a part of the conversation was summed up.
 	compactions int
 }
@@ -51,6 +54,15 @@ func (h *history) add(m llm.Message) {
 	}
 }
 
+// begin appends the prompt of a turn.
+func (h *history) begin(m llm.Message) {
+	n := len(h.messages)
+	h.add(m) // may settle calls first
+	if h.prompt = 0; len(h.messages) > n {
+		h.prompt = len(h.messages)
+	}
+}
+
 // settle gives the calls of the last message a result if they have none.
 func (h *history) settle() {
 	if len(h.messages) == 0 {
@@ -68,25 +80,40 @@ func (h *history) settle() {
 	}
 }
 
-// takeBack removes the last message if it is a prompt: it failed, and what made
-// it fail must not make every later one fail too. It tells whether it was one.
+// takeBack removes the turn's prompt unless the model has answered it: it
+// failed, and what made it fail must not make every later one fail too. What
+// users said after it stays. It tells whether it was removed.
 func (h *history) takeBack() bool {
-	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.RoleUser {
-		h.bytes -= size(h.messages[n-1])
-		h.messages = h.messages[:n-1]
-		h.planning = h.lookForPlan() // it may have been told of it beside the prompt
-		return true
+	if !h.unanswered() {
+		return false
 	}
-	return false
+	at := h.prompt - 1
+	h.bytes -= size(h.messages[at])
+	h.messages = append(h.messages[:at:at], h.messages[at+1:]...)
+	h.prompt = 0
+	h.planning = h.lookForPlan() // it may have been told of it beside the prompt
+	return true
 }
 
-// note puts a note beside the last prompt.
+// unanswered tells whether nobody but users has spoken since the turn began.
+func (h *history) unanswered() bool {
+	if h.prompt == 0 || h.prompt > len(h.messages) {
+		return false
+	}
+	for _, m := range h.messages[h.prompt-1:] {
+		if m.Role != llm.RoleUser {
+			return false
+		}
+	}
+	return true
+}
+
+// note puts a note beside the turn's prompt.
 func (h *history) note(text string) {
-	n := len(h.messages)
-	if n == 0 || h.messages[n-1].Role != llm.RoleUser {
+	if !h.unanswered() {
 		return
 	}
-	m := &h.messages[n-1]
+	m := &h.messages[h.prompt-1]
 	h.bytes -= size(*m)
 	m.Parts = append(m.Parts[:len(m.Parts):len(m.Parts)], llm.Part{Note: text})
 	h.bytes += size(*m)
@@ -161,7 +188,8 @@ type record struct {
 	// What follows changes the conversation, that of a fork too.
 	Compaction *compaction `json:"compaction,omitempty"`
 	Reset      bool        `json:"reset,omitempty"`
-	Joined     session.Seq `json:"joined,omitempty"` // prompt that was taken into the turn: here is its place
+	Joined     session.Seq `json:"joined,omitempty"`    // prompt that was taken into the turn: here is its place
+	TakenBack  bool        `json:"takenBack,omitempty"` // the turn's prompt failed and is forgotten
 }
 
 // memory is what a log says of the past.
@@ -233,14 +261,10 @@ func (m *memory) replay(r session.Record) error {
 		}
 		if !isCommand(msg) {
 			m.titled = true
-			m.history.add(asPrompt(msg))
+			m.history.begin(asPrompt(msg))
 			m.open = true
 		}
 	case session.KindTurnEnded:
-		var t session.TurnEnded
-		if json.Unmarshal(r.Data, &t) == nil && t.Error != nil && m.open && m.history.takeBack() {
-			m.told = m.knew
-		}
 		m.open = false
 		for _, msg := range m.joined.rest() {
 			m.history.add(msg)
@@ -262,6 +286,9 @@ func (m *memory) replay(r session.Record) error {
 		if msg, ok := m.joined.take(rec.Joined); ok {
 			m.history.add(msg)
 		}
+		if rec.TakenBack && m.history.takeBack() {
+			m.told = m.knew
+		}
 		if rec.Compaction != nil {
 			m.history.compact(*rec.Compaction)
 			m.afresh()
@@ -279,7 +306,7 @@ func (m *memory) replay(r session.Record) error {
 			m.grants[*rec.Grant] = true
 		}
 		if rec.Prefix != nil {
-			m.prefix, m.told = rec.Prefix, rec.Prefix.MCP
+			m.prefix, m.told, m.knew = rec.Prefix, rec.Prefix.MCP, rec.Prefix.MCP
 		}
 		if rec.Note != nil {
 			m.told = rec.Note.Told

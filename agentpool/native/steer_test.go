@@ -115,8 +115,9 @@ func TestSteeringIsNotLostWhenTheTurnEnds(t *testing.T) {
 			defer cancel()
 			m := &interrupted{}
 			w := newWorld(t, Config{LLM: m})
+			m.messages = [][]llm.Event{{{Kind: llm.EventText, Text: "hi"}}, nil}
 			m.do = func(call int) {
-				if call > 1 {
+				if call != 2 {
 					m.err = nil
 					return
 				}
@@ -127,6 +128,7 @@ func TestSteeringIsNotLostWhenTheTurnEnds(t *testing.T) {
 					cancel()
 				}
 			}
+			w.prompt("hello")
 			_, _ = w.run(ctx, textBlock("begin"))
 			before := encode(w.agent.history.messages)
 			w.agent.Close()

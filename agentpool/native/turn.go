@@ -29,6 +29,8 @@ type turn struct {
 	calls    int             // calls made so far
 	denied   map[string]bool // resolved paths whose change was not allowed
 
+	knew map[string]toldTool // tools of MCP servers the model knew of before the prompt
+
 	compactions int
 	noRoom      bool // summing up has failed: it is not tried again in this turn
 }
@@ -48,16 +50,12 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 		}
 		prompt = as
 	}
-	knew, titled := t.told, prompt
-	failed := func() { // with a prompt that is taken back goes what was told beside it
-		if t.history.takeBack() {
-			t.told = knew
-		}
-	}
+	t.knew = t.told
+	titled := prompt
 	if err = t.sayNews(ctx); err == nil {
 		err = t.meetServers(ctx, &prompt)
 	}
-	t.history.add(prompt)
+	t.history.begin(prompt)
 	t.mu.Lock()
 	t.steering.open = true
 	t.mu.Unlock()
@@ -70,7 +68,7 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			failed()
+			t.takeBack(ctx)
 		}
 		return "", err
 	}
@@ -96,7 +94,7 @@ func (t *turn) run(ctx context.Context, blocks []json.RawMessage) (string, error
 			err = kerr
 		}
 		if err != nil && ctx.Err() == nil {
-			failed()
+			t.takeBack(ctx)
 		}
 		calls := callsOf(msg)
 		if err == nil && len(calls) > 0 {
@@ -226,8 +224,21 @@ func (t *turn) freeze(ctx context.Context) error {
 	if err := t.host.Record(ctx, encode(record{Prefix: p, Session: t.id})); err != nil {
 		return err
 	}
-	t.prefix, t.told = p, p.MCP
+	t.prefix, t.told, t.knew = p, p.MCP, p.MCP
 	return nil
+}
+
+// takeBack forgets the turn's prompt if the model has not answered it, and what
+// was told beside it. It is a fact of the log: nobody could tell from the turn's
+// end alone.
+func (t *turn) takeBack(ctx context.Context) {
+	if !t.history.takeBack() {
+		return
+	}
+	t.told = t.knew
+	ctx, cancel := t.parting(ctx)
+	defer cancel()
+	_ = t.host.Record(ctx, encode(record{TakenBack: true}))
 }
 
 // tooLong says whether a request did not fit into the model.
@@ -309,10 +320,9 @@ func (t *turn) parting(ctx context.Context) (context.Context, context.CancelFunc
 
 // entitle gives the session the title of its first prompt.
 func (t *turn) entitle(ctx context.Context, prompt llm.Message) error {
-	if t.titled {
+	if t.titled.Swap(true) {
 		return nil
 	}
-	t.titled = true
 	text := title(prompt)
 	if text == "" {
 		return nil
