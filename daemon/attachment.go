@@ -32,6 +32,7 @@ type attachment struct {
 	promptIDs map[string]*waiting    // prompts not answered, by id of the request
 	asked     map[session.Seq]string // questions that stand before the editor: id of our request
 	todo      []todo
+	swept     error         // why nothing is answered any more: the pump has ended
 	wake      chan struct{} // capacity 1: todo has grown
 
 	// Only the pump's.
@@ -71,21 +72,29 @@ func newAttachment(e *editor, s *session.Session) *attachment {
 func (a *attachment) expect(r *jsonrpc.Request) *waiting {
 	w := &waiting{req: r}
 	r.Defer(func() { a.refuse(w, context.Canceled) })
-	a.note(w)
+	if err := a.note(w); err != nil {
+		a.refuse(w, err)
+	}
 	return w
 }
 
-func (a *attachment) note(w *waiting) {
+// note has the pump answer w, or says why it will not.
+func (a *attachment) note(w *waiting) error {
 	a.mu.Lock()
-	a.waiting[string(w.req.ID)] = w
-	a.mu.Unlock()
+	defer a.mu.Unlock()
+	if a.swept == nil {
+		a.waiting[string(w.req.ID)] = w
+	}
+	return a.swept
 }
 
 // await has a handler's own goroutine wait for the event that answers r: do
 // sets going what will bring it.
 func (a *attachment) await(ctx context.Context, r *jsonrpc.Request, do func(*waiting)) (any, error) {
 	w := &waiting{req: r, handed: make(chan answer, 1)}
-	a.note(w)
+	if err := a.note(w); err != nil {
+		return nil, err
+	}
 	defer a.forget(w)
 	do(w)
 	select {
@@ -205,7 +214,7 @@ func (a *attachment) pump() (known bool) {
 	}
 	a.mu.Lock()
 	left := a.waiting
-	a.waiting = make(map[string]*waiting)
+	a.waiting, a.swept = make(map[string]*waiting), wire(err, a.session.ID())
 	a.todo = nil // their requests are among those left
 	a.mu.Unlock()
 	for _, w := range left {
@@ -353,7 +362,9 @@ func raw(v any) json.RawMessage {
 func (a *attachment) expectPrompt(r *jsonrpc.Request) *waiting {
 	w := a.expect(r)
 	a.mu.Lock()
-	a.promptIDs[string(r.ID)] = w
+	if a.swept == nil {
+		a.promptIDs[string(r.ID)] = w
+	}
 	a.mu.Unlock()
 	return w
 }

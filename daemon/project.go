@@ -120,12 +120,19 @@ func (a *attachment) joined(ctx context.Context, r session.Record) error {
 	if json.Unmarshal(r.Data, &f) != nil {
 		return nil
 	}
-	if a.prompts[f.Prompt] != nil {
-		a.answerPrompt(f.Prompt, "end_turn", nil, nil, acp.HermesMeta(raw(map[string]any{"joined": f.Turn})))
-		return nil
+	own := a.prompts[f.Prompt] != nil
+	if !own {
+		if _, err := a.showPrompt(ctx, f.Prompt); err != nil {
+			return err
+		}
 	}
-	_, err := a.showPrompt(ctx, f.Prompt)
-	return err
+	if len(f.Update) > 0 {
+		a.update(f.Update)
+	}
+	if own {
+		a.answerPrompt(f.Prompt, "end_turn", nil, nil, acp.HermesMeta(raw(map[string]any{"joined": f.Turn})))
+	}
+	return nil
 }
 
 // showPrompt shows a prompt that another connection wrote, and says who it was.

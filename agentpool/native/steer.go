@@ -60,13 +60,7 @@ func (a *Agent) Join(p session.Turn, queued []session.Turn) (session.Joined, boo
 	case c.atOnce != nil:
 		return session.Joined{Update: reply(c.atOnce(a, arg))}, true
 	case c.beside != nil:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.closed || a.turn == 0 {
-			return session.Joined{}, false
-		}
-		a.work.Go(func() { _ = a.host.Update(a.life, reply(c.beside(a.life, a, arg))) })
-		return session.Joined{}, true
+		return session.Joined{Later: func(ctx context.Context) []byte { return reply(c.beside(ctx, a, arg)) }}, true
 	}
 	return session.Joined{}, false
 }

@@ -25,9 +25,11 @@ func (w *world) joinedIn(text string, queued ...session.Turn) (said string, ok b
 		w.append(session.KindPromptWithdrawn, encode(session.PromptWithdrawn{Prompt: seq}))
 		return "", false
 	}
-	w.append(session.KindPromptJoined, encode(session.PromptJoined{Prompt: seq}))
+	if got.Later != nil {
+		got.Update = got.Later(context.Background())
+	}
+	w.append(session.KindPromptJoined, encode(session.PromptJoined{Prompt: seq, Update: got.Update}))
 	if got.Update != nil {
-		w.append(session.KindUpdate, got.Update)
 		var u struct {
 			Content struct {
 				Text string `json:"text"`
@@ -216,11 +218,8 @@ func TestCommandsInARunningTurn(t *testing.T) {
 		if len(got.Withdraw) != 1 || got.Withdraw[0] != 70 {
 			t.Errorf("taken back: %v", got.Withdraw)
 		}
-		if said, ok := w.joinedIn("/title Another  name"); said != "" || !ok {
+		if said, ok := w.joinedIn("/title Another  name"); said != `The session is called "Another name" now.` || !ok {
 			t.Error(said, ok)
-		}
-		for len(w.updates("session_info_update")) < 2 { // that of the prompt, and this
-			<-w.signal
 		}
 	}
 	w.prompt("begin")

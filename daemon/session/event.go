@@ -95,6 +95,9 @@ type PromptWithdrawn struct {
 type PromptJoined struct {
 	Prompt Seq `json:"prompt"`
 	Turn   Seq `json:"turn"`
+	// Update is what the agent says to it: a v1 `update` object, shown behind the
+	// prompt and before its answer; absent if it says nothing.
+	Update json.RawMessage `json:"update,omitempty"`
 }
 
 // TurnStarted says that a prompt left the queue and its turn runs.

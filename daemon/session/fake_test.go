@@ -363,7 +363,7 @@ func (w *world) factsOf(id ID) []string {
 			out = append(out, fmt.Sprintf("withdrawn %s %d", names[f.Prompt], f.Code))
 		case KindPromptJoined:
 			f, _ := decode[PromptJoined](e.Data)
-			out = append(out, "joined "+names[f.Prompt]+" to "+names[f.Turn])
+			out = append(out, strings.TrimSpace("joined "+names[f.Prompt]+" to "+names[f.Turn]+" "+string(f.Update)))
 		case KindTurnStarted:
 			f, _ := decode[TurnStarted](e.Data)
 			out = append(out, "started "+names[f.Prompt])

@@ -43,7 +43,7 @@ func TestAPromptIsTakenIntoTheRunningTurn(t *testing.T) {
 		w.prompt("a", "1") // nothing runs: it is not offered
 		w.prompt("b", "2")
 		w.prompt("c", "3")
-		w.expect("admitted a/1", "started a/1", "admitted b/2", "admitted c/3", "joined c/3 to a/1", "withdrawn b/2 0", `update `+string(chunkUpdate("m", "yes")))
+		w.expect("admitted a/1", "started a/1", "admitted b/2", "admitted c/3", "joined c/3 to a/1 "+string(chunkUpdate("m", "yes")), "withdrawn b/2 0")
 		if got := strings.Join(ag.saw, "\n"); got != `{"type":"text","text":"b/2"}|`+"\n"+`{"type":"text","text":"c/3"}|5` {
 			t.Errorf("offered\n%s", got)
 		}
@@ -53,7 +53,7 @@ func TestAPromptIsTakenIntoTheRunningTurn(t *testing.T) {
 		g <- "end_turn"
 		synctest.Wait()
 		w.prompt("c", "3") // nothing runs again
-		w.expect("admitted a/1", "started a/1", "admitted b/2", "admitted c/3", "joined c/3 to a/1", "withdrawn b/2 0", `update `+string(chunkUpdate("m", "yes")),
+		w.expect("admitted a/1", "started a/1", "admitted b/2", "admitted c/3", "joined c/3 to a/1 "+string(chunkUpdate("m", "yes")), "withdrawn b/2 0",
 			"ended a/1 end_turn", "admitted c/3", "started c/3")
 		g <- "end_turn"
 	})
@@ -75,6 +75,63 @@ func TestACancelledTurnTakesNoPrompts(t *testing.T) {
 	})
 }
 
+// What a prompt says later comes with it, and before its answer.
+func TestAJoinedPromptWaitsForWhatIsSaidToIt(t *testing.T) {
+	var g gate
+	say := make(chan struct{})
+	ag := &joining{takes: map[string]Joined{"2": {Later: func(ctx context.Context) []byte {
+		select {
+		case <-say:
+		case <-ctx.Done():
+		}
+		return chunkUpdate("m", "yes")
+	}}}}
+	ag.turn = func(ctx context.Context, h Host, t Turn) (TurnResult, error) { return g.turn(ctx, h, t) }
+	ag.joiner = ag
+	for name, first := range map[string]string{"the turn goes on": "say", "the turn ends before": "end"} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, &ag.fakeAgents, nil, func(t *testing.T, w *world) {
+				g, say = make(gate), make(chan struct{})
+				w.attach("a")
+				w.prompt("a", "1")
+				w.prompt("b", "2")
+				w.expect("admitted a/1", "started a/1", "admitted b/2")
+				if first == "say" {
+					close(say)
+					w.expect("admitted a/1", "started a/1", "admitted b/2", "joined b/2 to a/1 "+string(chunkUpdate("m", "yes")))
+					g <- "end_turn"
+					return
+				}
+				g <- "end_turn"
+				close(say)
+				w.expect("admitted a/1", "started a/1", "admitted b/2", "ended a/1 end_turn", "started b/2")
+				g <- "end_turn"
+			})
+		})
+	}
+}
+
+// A full queue does not keep out what would empty it.
+func TestAFullQueueTakesWhatJoins(t *testing.T) {
+	var g gate
+	ag := &joining{takes: map[string]Joined{"3": {Withdraw: []Seq{5}}}}
+	ag.turn = func(ctx context.Context, h Host, t Turn) (TurnResult, error) { return g.turn(ctx, h, t) }
+	ag.joiner = ag
+	inWorld(t, &ag.fakeAgents, func(c *Config) { c.MaxQueue = 1 }, func(t *testing.T, w *world) {
+		g = make(gate)
+		w.attach("a")
+		w.prompt("a", "1")
+		w.prompt("b", "2")
+		w.prompt("c", "4")
+		if len(w.refused) != 1 || !strings.HasPrefix(w.refused[0], "c/4: ") {
+			t.Errorf("refused: %q", w.refused)
+		}
+		w.prompt("c", "3")
+		w.expect("admitted a/1", "started a/1", "admitted b/2", "admitted c/3", "joined c/3 to a/1", "withdrawn b/2 0")
+		g <- "end_turn"
+	})
+}
+
 // A replay shows a joined prompt where it joined; a fork keeps it.
 func TestAJoinedPromptIsShownWhereItJoined(t *testing.T) {
 	var p past
@@ -84,7 +141,7 @@ func TestAJoinedPromptIsShownWhereItJoined(t *testing.T) {
 	p.chunk("agent_message_chunk", "m", "working")
 	second := p.admit(`[{"type":"text","text":"two"}]`)
 	p.chunk("agent_message_chunk", "n", "on")
-	fact := encode(PromptJoined{Prompt: second, Turn: first})
+	fact := encode(PromptJoined{Prompt: second, Turn: first, Update: chunkUpdate("q", "yes")})
 	p.add(KindPromptJoined, 0, fact)
 	p.chunk("agent_message_chunk", "o", "ward")
 	var got []string
@@ -93,7 +150,7 @@ func TestAJoinedPromptIsShownWhereItJoined(t *testing.T) {
 		text, _ := acp.GetString(content, "text")
 		got = append(got, text)
 	}
-	if strings.Join(got, "|") != "one|working|on|two|ward" {
+	if strings.Join(got, "|") != "one|working|on|two|yes|ward" {
 		t.Errorf("replayed %q", got)
 	}
 	data, err := anonymous(Event{Kind: KindPromptJoined, Data: fact})

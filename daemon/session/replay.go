@@ -149,6 +149,9 @@ func (r *Replay) Add(rec Record) {
 	case KindPromptJoined:
 		if f, err := decode[PromptJoined](rec.Data); err == nil {
 			r.prompt(f.Prompt)
+			if len(f.Update) > 0 {
+				r.update(f.Update)
+			}
 		}
 	case KindTurnEnded:
 		f, err := decode[TurnEnded](rec.Data)

@@ -34,28 +34,40 @@ func (s *Session) Prompt(o Origin, blocks, meta json.RawMessage, refuse func(err
 			refuse(ErrNotFound)
 		case s.storeErr.Load() != nil:
 			refuse(&Error{Code: CodeStoreReadOnly, Message: fmt.Sprintf("the session store cannot write (%v): free some space, then send the prompt again", s.storeErr.Load().err)})
-		case len(s.decided.Queue) >= s.cfg.MaxQueue:
-			refuse(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d prompts are waiting in this session already: wait for one to end or cancel some", s.cfg.MaxQueue)})
 		default:
-			s.append(KindPromptAdmitted, 0, encode(PromptAdmitted{Origin: o, Prompt: blocks, Meta: meta}))
-			s.blocks(s.head(), blocks, meta, o.Environ)
-			if !s.join(s.head(), o) {
-				s.startNext()
-			}
+			s.admit(o, blocks, meta, refuse)
 		}
 	}, refuse)
 }
 
-// blocks keeps the content of a queued prompt for its turn.
-func (s *Session) blocks(p Seq, blocks, meta json.RawMessage, environ *Environ) {
+// admit takes a prompt. The limit is of those that wait: what goes into the
+// running turn, as a command that takes prompts back, does not.
+func (s *Session) admit(o Origin, blocks, meta json.RawMessage, refuse func(error)) {
+	p := s.split(s.head()+1, blocks, meta, o.Environ)
+	got, joins := s.offer(p)
+	if !joins && len(s.decided.Queue) >= s.cfg.MaxQueue {
+		refuse(&Error{Code: CodeBusy, Message: fmt.Sprintf("%d prompts are waiting in this session already: wait for one to end or cancel some", s.cfg.MaxQueue)})
+		return
+	}
+	s.append(KindPromptAdmitted, 0, encode(PromptAdmitted{Origin: o, Prompt: blocks, Meta: meta}))
 	if s.content == nil {
 		s.content = make(map[Seq]Turn)
 	}
+	s.content[p.Seq] = p
+	if joins {
+		s.joins(p.Seq, o, got)
+		return
+	}
+	s.startNext()
+}
+
+// split makes the turn of a prompt.
+func (s *Session) split(p Seq, blocks, meta json.RawMessage, environ *Environ) Turn {
 	t := Turn{Seq: p, Meta: meta, Environ: environ.List()}
 	if err := json.Unmarshal(blocks, &t.Blocks); err != nil {
 		s.warn("splitting a prompt", err)
 	}
-	s.content[p] = t
+	return t
 }
 
 // forget drops the content of a prompt that is queued no longer.
