@@ -12,8 +12,8 @@ import (
 
 // hardline returns why a command is never run, "" if it may be.
 func (x *reader) hardline(name string, args []string) string {
-	if slices.Contains(args, "--help") || slices.Contains(args, "--version") {
-		return ""
+	if len(args) == 1 && (args[0] == "--help" || args[0] == "--version") {
+		return "" // beside anything else it may be a name, or not be known
 	}
 	operands := func() []string {
 		var all []string
