@@ -19,7 +19,9 @@ const (
 // projectWords is what the project's AGENTS.md files say to agents: those of the
 // session's folder and of the folders above it, up to the root of the
 // repository, the outermost first. Without a repository only the folder's own
-// counts: what lies above it was not written for it.
+// counts: what lies above it was not written for it. A link counts only if it
+// leads to a Markdown file among them: the model, and who runs it, would be told
+// what else it leads to without anybody being asked.
 func projectWords(cwd string) string {
 	dirs := []string{cwd}
 	for dir := cwd; ; {
@@ -36,9 +38,20 @@ func projectWords(cwd string) string {
 	}
 	var texts []string // innermost first: it counts most when there is too much
 	left := maxChain
+	root, err := filepath.EvalSymlinks(dirs[len(dirs)-1])
+	if err != nil {
+		return ""
+	}
 	for _, dir := range dirs[:min(len(dirs), maxChainFiles)] {
 		path := filepath.Join(dir, projectFile)
-		text, ok := readProjectFile(path, min(left, maxProjectFile))
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if rel, err := filepath.Rel(root, real); err != nil || !filepath.IsLocal(rel) || !strings.EqualFold(filepath.Ext(real), ".md") {
+			continue
+		}
+		text, ok := readProjectFile(real, min(left, maxProjectFile))
 		if !ok {
 			continue
 		}

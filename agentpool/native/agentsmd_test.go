@@ -48,6 +48,30 @@ func TestWhatAProjectSaysToAgents(t *testing.T) {
 	}
 }
 
+func TestALinkedAgentsFileTellsNoSecrets(t *testing.T) {
+	root := t.TempDir()
+	repo := filepath.Join(root, "repo")
+	if err := os.MkdirAll(filepath.Join(repo, ".git"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"id.md": "OUTSIDE", "repo/.env": "KEY", "repo/CLAUDE.md": "words"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target, want := range map[string]bool{"../id.md": false, ".env": false, "CLAUDE.md": true, "gone.md": false, "AGENTS.md": false} {
+		link := filepath.Join(repo, "AGENTS.md")
+		_ = os.Remove(link)
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		got := projectWords(repo)
+		if strings.Contains(got, "words") != want || strings.Contains(got, "OUTSIDE") || strings.Contains(got, "KEY") {
+			t.Errorf("linked to %s: %q", target, got)
+		}
+	}
+}
+
 // It is the session's folder that counts, not the daemon's, and what was read
 // at the first request stays for the session's life.
 func TestAgentsFilesAreReadOncePerSession(t *testing.T) {
