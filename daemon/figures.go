@@ -227,10 +227,16 @@ func (f Figures) inWords() map[string]any {
 	if f.Disk.Failing != "" {
 		disk["failing"] = f.Disk.Failing
 	}
+	// Only those there are: a word of a state says that something is in it.
+	agents := make(map[string]map[string]int)
+	for name, states := range f.Agents {
+		agents[name] = maps.Clone(states)
+		maps.DeleteFunc(agents[name], func(_ string, n int) bool { return n == 0 })
+	}
 	return map[string]any{
-		"turns":     map[string]any{"started": f.Turns.Started, "running": f.Turns.Running, "queued": f.Turns.Queued, "ended": f.Turns.Ended},
+		"turns":     map[string]any{"started": f.Turns.Started, "active": f.Turns.Running, "queued": f.Turns.Queued, "ended": f.Turns.Ended},
 		"questions": map[string]any{"asked": f.Questions.Asked, "open": f.Questions.Open, "oldestSeconds": f.Questions.Oldest.Seconds(), "closed": f.Questions.Closed},
 		"traffic":   map[string]any{"inBytes": f.In, "outBytes": f.Out, "refused": f.Refused},
-		"disk":      disk, "agentStates": f.Agents,
+		"disk":      disk, "agentStates": agents,
 	}
 }

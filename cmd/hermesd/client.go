@@ -113,7 +113,7 @@ type daemonStatus struct {
 	Stored       int       `json:"stored"`
 	Turns        struct {
 		Started uint64            `json:"started"`
-		Running int               `json:"running"`
+		Active  int               `json:"active"`
 		Queued  int               `json:"queued"`
 		Ended   map[string]uint64 `json:"ended"`
 	} `json:"turns"`

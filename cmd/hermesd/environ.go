@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermesd/hermesd/agentpool/environ"
+	"github.com/hermesd/hermesd/daemon"
 )
 
 // printEnviron is the command that a login shell is made to run, so that its
@@ -51,4 +52,13 @@ func (o serveOptions) getenv(name string) string {
 		return v
 	}
 	return o.Login.Getenv(context.Background(), name)
+}
+
+// environments are those in which something runs for nobody's editor.
+func (o serveOptions) environments(ctx context.Context) []daemon.Environment {
+	all := []daemon.Environment{{Name: "service", Environ: os.Environ()}}
+	if o.Login != nil {
+		all = append(all, daemon.Environment{Name: "login", Environ: o.Login.Environ(ctx)})
+	}
+	return all
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/hermesd/hermesd/agentpool"
+	"github.com/hermesd/hermesd/agentpool/environ"
 	"github.com/hermesd/hermesd/agentpool/native"
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
@@ -304,6 +305,8 @@ func daemonConfig(o serveOptions, log zerolog.Logger, st *store.Store, agents *a
 		Version: o.Version, Socket: o.Places.Socket, Session: s, Limits: limits, Log: log, Stop: stop,
 		About: map[string]string{"log": o.logAt(), "config": o.Places.Config, "began": time.Now().UTC().Format(time.RFC3339Nano)},
 		Disk:  func() daemon.Disk { return diskFigures(st) },
+
+		Environments: o.environments, FindProgram: environ.Find,
 		Agents: func() []daemon.AgentInfo {
 			infos := []daemon.AgentInfo{}
 			for _, a := range agents.List() {

@@ -99,7 +99,7 @@ func (s daemonStatus) figures() []string {
 		ended += s.Turns.Ended[reason]
 		how = append(how, fmt.Sprintf("%s %d", reason, s.Turns.Ended[reason]))
 	}
-	turns := fmt.Sprintf("turns   %d running, %d waiting, %d ended since it began", s.Turns.Running, s.Turns.Queued, ended)
+	turns := fmt.Sprintf("turns   %d running, %d waiting, %d ended since it began", s.Turns.Active, s.Turns.Queued, ended)
 	if len(how) > 0 {
 		turns += " (" + strings.Join(how, ", ") + ")"
 	}
