@@ -32,7 +32,8 @@ func (x *reader) started(f []string, in *feed, level int) {
 		}
 		return
 	}
-	name, args := base(first), f[1:]
+	name := base(first)
+	args := dashed(name, f[1:])
 	if x.names[first] {
 		x.opaque("it runs a function of its own")
 	}

@@ -214,20 +214,7 @@ func (x *reader) changes(name string, args []string) {
 		}
 		operands = append(operands, a)
 	}
-	next := func(options ...string) {
-		for i, a := range args {
-			for _, o := range options {
-				switch {
-				case a == o && i+1 < len(args):
-					x.writes(args[i+1])
-				case strings.HasPrefix(o, "--") && strings.HasPrefix(a, o+"="):
-					x.writes(a[len(o)+1:])
-				case !strings.HasPrefix(o, "--") && strings.HasPrefix(a, o) && len(a) > len(o) && len(o) == 2:
-					x.writes(a[len(o):])
-				}
-			}
-		}
-	}
+	next := func(options ...string) { x.writes(eachValue(name, args, options...)...) }
 	switch name {
 	case "sort", "shuf":
 		next("-o", "--output")

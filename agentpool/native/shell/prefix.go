@@ -7,72 +7,59 @@ import (
 
 // This file says which beginnings of commands can be allowed as such.
 
-// prefixes are the commands of which all that begin alike do alike, with the
-// words that may follow; nil: the name alone. What is not here can be
-// allowed exactly as it stands and not by its beginning: an interpreter, a
-// wrapper or a program nobody knows may do anything with its words.
-var prefixes = map[string][]string{
-	"git":   {"status", "log", "diff", "show", "branch", "blame", "add", "commit", "ls-files", "ls-tree", "rev-parse", "describe", "shortlog", "tag", "remote", "stash list", "stash show", "grep", "merge-base", "rev-list", "cat-file", "count-objects", "check-ignore"},
-	"go":    {"build", "test", "vet", "fmt", "doc", "list", "version", "env", "mod tidy", "mod download", "mod verify", "mod graph", "mod why", "work sync"},
-	"cargo": {"build", "check", "test", "clippy", "fmt", "doc", "tree", "metadata", "bench", "nextest"},
-	"npm":   {"test", "run", "ls", "list", "outdated", "audit", "view", "why", "start"}, "pnpm": {"test", "run", "ls", "list", "outdated", "audit", "why"}, "yarn": {"test", "run", "list", "outdated", "why"},
-	"make": {""}, "just": {""}, "ninja": {""}, "cmake": {"--build"}, "bazel": {"build", "test", "query"}, "gradle": {"build", "test", "check"}, "mvn": {"compile", "test", "verify", "package"},
-	"dotnet": {"build", "test", "restore", "format"}, "swift": {"build", "test"}, "zig": {"build", "test", "fmt"}, "mix": {"compile", "test", "format"}, "rake": {""}, "bundle": {"check", "list"},
-	"pytest": nil, "tox": nil, "nox": nil, "mypy": nil, "ruff": {"check", "format"}, "black": nil, "isort": nil, "flake8": nil, "pylint": nil, "pyright": nil, "uv": {"sync", "lock"},
-	"eslint": nil, "prettier": nil, "tsc": nil, "jest": nil, "vitest": nil, "mocha": nil, "biome": {"check", "lint", "format"},
-	"gofmt": nil, "goimports": nil, "golangci-lint": {"run"}, "staticcheck": nil, "govulncheck": nil, "rustfmt": nil, "clang-format": nil, "shellcheck": nil, "shfmt": nil, "hadolint": nil, "yamllint": nil, "markdownlint": nil, "rubocop": nil, "phpunit": nil, "phpstan": nil, "ctest": nil,
-	"ls": nil, "cat": nil, "head": nil, "tail": nil, "wc": nil, "grep": nil, "egrep": nil, "fgrep": nil, "rg": nil, "file": nil, "stat": nil, "du": nil, "df": nil, "tree": nil, "diff": nil, "cmp": nil, "jq": nil, "cut": nil, "nl": nil, "pwd": nil, "which": nil, "uname": nil, "whoami": nil, "id": nil, "ps": nil, "echo": nil, "mkdir": nil,
-	"docker": {"ps", "images", "logs", "inspect", "version", "info"}, "gh": {"pr view", "pr list", "pr diff", "pr status", "pr checks", "issue view", "issue list", "run view", "run list"},
-}
-
 // scripts are commands whose next word is the name of a task: it belongs to the
 // prefix, as tasks have nothing in common.
 var scripts = map[string]string{"npm": "run", "pnpm": "run", "yarn": "run"}
 
-// tasks are commands of which each word is one more thing to do.
-var tasks = map[string]bool{"make": true, "just": true, "ninja": true, "rake": true, "mvn": true, "gradle": true, "bazel": true}
-
-func onlyOptions(words []string) bool {
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
-}
+// tasks are commands whose words are names of things to do, or values for what
+// does them: a word with anything else in it may be a setting, or a command.
+var tasks = map[string]bool{"make": true, "just": true, "ninja": true, "rake": true, "cmake": true, "mvn": true, "gradle": true, "dotnet": true}
 
 // PrefixOf is the beginning of a simple command that can be allowed for all that
-// begin so, nil if there is none.
+// begin so, nil if there is none, or if what follows it is not known to be harmless.
 func PrefixOf(words []string) []string {
 	if len(words) == 0 || slices.ContainsFunc(words, hasPattern) {
 		return nil // a pattern may come to be an option
 	}
-	verbs, ok := prefixes[words[0]]
-	if !ok {
-		return nil
-	}
-	if verbs == nil {
-		return words[:1:1]
-	}
-	for _, v := range verbs {
-		if v == "" { // make TARGET: a word that is no option and no setting
-			if len(words) > 1 && isTask(words[1]) && onlyOptions(words[2:]) {
-				return words[:2:2]
-			}
+	for _, b := range beginnings[words[0]] {
+		p := append([]string{words[0]}, strings.Fields(b.verbs)...)
+		if !begins(words, p) {
 			continue
 		}
-		p := append([]string{words[0]}, strings.Fields(v)...)
-		if !begins(words, p) || tasks[words[0]] && !onlyOptions(words[len(p):]) {
-			continue
-		}
-		if scripts[words[0]] == v {
+		if b.verbs == "" && tasks[words[0]] || scripts[words[0]] != "" && scripts[words[0]] == b.verbs {
+			// make TARGET, npm run SCRIPT: a word that is no option and no setting
 			if len(words) <= len(p) || !isTask(words[len(p)]) {
 				return nil
 			}
 			p = append(p, words[len(p)])
 		}
-		return p
+		if !follows(words[0], b.follow, words[len(p):]) {
+			return nil
+		}
+		return p[:len(p):len(p)]
 	}
 	return nil
 }
 
+// tame tells whether a word that is handed on to a program is none that what
+// runs behind it could take for a setting or, as old ones quote badly, for a command.
+func tame(name, w string) bool {
+	more := ""
+	switch {
+	case tasks[name]:
+		more = "/"
+	case scripts[name] != "":
+		more = "/@=,"
+	default:
+		return true
+	}
+	return !strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(taskRunes+more, r) })
+}
+
+const taskRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:+-"
+
 func isTask(w string) bool {
-	return w != "" && !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, "= \t\n/\\'\"") && len(w) < 60
+	return w != "" && len(w) < 60 && !strings.HasPrefix(w, "-") && !strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(taskRunes, r) })
 }
 
 func begins(words, prefix []string) bool {
