@@ -46,6 +46,10 @@ func serversOf(meta session.Meta, cfg MCPConfig) ([]mcp.Server, error) {
 	var all []mcp.Server
 	named := map[string]bool{}
 	for _, s := range own {
+		if s.Withheld() {
+			named[s.Name] = true // nor is a namesake what the session means
+			continue
+		}
 		server := mcp.Server{Name: s.Name, Transport: s.Type, Command: s.Command, Args: s.Args, URL: s.URL, Env: pairs(s.Env), Headers: pairs(s.Headers)}
 		for _, c := range cfg.Servers {
 			if c.Name == s.Name {
@@ -61,6 +65,21 @@ func serversOf(meta session.Meta, cfg MCPConfig) ([]mcp.Server, error) {
 		}
 	}
 	return all, nil
+}
+
+// withheld are the servers of a session that nobody has given their environment
+// or headers for.
+func withheld(meta session.Meta) (names []string) {
+	own, err := acp.ParseMCPServers(meta.MCPServers)
+	if err != nil {
+		return nil // said already
+	}
+	for _, s := range own {
+		if s.Withheld() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 func pairs(all []acp.Pair) []mcp.Pair {
@@ -85,6 +104,9 @@ func (a *Agent) openServers(spec session.Spec) {
 		StartTime: a.cfg.MCP.StartTime, CallTime: a.cfg.MCP.CallTime, ResultLimit: a.cfg.MCP.ResultLimit,
 		Tell: a.tell,
 	})
+	if names := withheld(spec.Meta); len(names) > 0 {
+		a.tell("Not started: the MCP servers " + strings.Join(names, ", ") + ". What an editor gives them in environment or headers is not kept on disk, and none has given it since hermesd started. Load the session in the editor that has it.")
+	}
 	if err != nil {
 		a.tell("The session's MCP servers cannot be read, and so none of them is used: " + err.Error())
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/hermesd/hermesd/transport/acp"
 )
 
 // op is something the agent is asked besides prompts. Operations run one after
@@ -81,6 +83,7 @@ func (s *Session) servedFor(environ []string) {
 
 func (s *Session) spec() Spec {
 	m := s.decided.Meta
+	m.MCPServers = s.serversOf(m)
 	return Spec{Meta: m, Settings: s.decided.Settings, Environ: s.environ}
 }
 
@@ -189,14 +192,20 @@ func (s *Session) changed(o Origin, now Settings) {
 func (s *Session) SetRoots(o Origin, dirs []string, mcp json.RawMessage, told func(kept bool)) {
 	s.post(func() {
 		m := s.decided.Meta
-		same := fmt.Sprint(m.Dirs) == fmt.Sprint(dirs) && sameJSON(m.MCPServers, mcp)
+		written := acp.WithholdSecrets(mcp)
+		same := fmt.Sprint(m.Dirs) == fmt.Sprint(dirs) && sameJSON(m.MCPServers, written)
 		switch {
-		case same || s.decided.Deleted:
+		case s.decided.Deleted || same && !s.otherSecrets(mcp, written):
 			told(false)
 		case s.turn != nil || s.others(o.Conn) > 0 || s.waitsForAgent():
-			told(true)
+			if same && s.servers == nil { // nobody has given them so far
+				s.keepServers(mcp)
+			}
+			told(!same)
 		default:
-			s.append(KindRootsChanged, 0, encode(RootsChanged{Origin: o, Dirs: dirs, MCPServers: mcp}))
+			if s.keepServers(mcp); !same {
+				s.append(KindRootsChanged, 0, encode(RootsChanged{Origin: o, Dirs: dirs, MCPServers: written}))
+			}
 			if a := s.agent; a != nil { // the next turn opens one with the new roots
 				s.agent, s.host = nil, nil
 				s.wg.Go(func() {

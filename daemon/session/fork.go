@@ -34,12 +34,13 @@ func Fork(src *Session, meta Meta, origin Origin, cfg Config, store Store, agent
 
 func (s *Session) copyOf(src *Session, meta Meta, origin Origin) error {
 	type point struct {
-		snap Snapshot
-		end  Seq
-		err  error
+		snap    Snapshot
+		end     Seq
+		servers json.RawMessage
+		err     error
 	}
 	got := make(chan point, 1)
-	src.post(func() { got <- point{snap: src.snapshot(), end: src.seen.LastEnded} }, func(err error) { got <- point{err: err} })
+	src.post(func() { got <- point{snap: src.snapshot(), end: src.seen.LastEnded, servers: src.serversOf(src.decided.Meta)} }, func(err error) { got <- point{err: err} })
 	p := <-got
 	if p.err != nil {
 		return p.err
@@ -50,6 +51,10 @@ func (s *Session) copyOf(src *Session, meta Meta, origin Origin) error {
 	if meta.Title == "" {
 		meta.Title = p.snap.Meta.Title
 	}
+	if sameJSON(meta.MCPServers, acp.WithholdSecrets(p.servers)) {
+		meta.MCPServers = p.servers // the same, with what is not written of them
+	}
+	meta.MCPServers = s.keepServers(meta.MCPServers)
 	log, err := s.store.Create(meta, sink{s})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -88,7 +89,8 @@ type Session struct {
 	ops       []op // agent operations; the first one runs if opRuns
 	opRuns    bool
 	needAgent []func(error)
-	environ   []string // of the connection an agent was needed for last; nil if none sent one
+	environ   []string        // of the connection an agent was needed for last; nil if none sent one
+	servers   json.RawMessage // MCP servers as an editor gave them last, see withheld.go
 	turn      *turn
 	content   map[Seq]Turn // of queued prompts
 	editors   map[string]*attached
@@ -149,8 +151,10 @@ func Open(id ID, cfg Config, store Store, agents Agents, after <-chan struct{}) 
 // it from being made; nothing is stored then.
 func Create(meta Meta, origin Origin, cfg Config, store Store, agents Agents, ready func(error)) *Session {
 	s := newSession(meta.ID, cfg, store, agents)
+	spec := Spec{Meta: meta, Fresh: true, Environ: origin.Environ.List()}
+	meta.MCPServers = s.keepServers(meta.MCPServers)
 	s.decided.Meta, s.seen.Meta = meta, meta
-	s.environ = origin.Environ.List()
+	s.environ = spec.Environ
 	go func() {
 		log, err := store.Create(meta, sink{s})
 		if err != nil {
@@ -159,7 +163,7 @@ func Create(meta Meta, origin Origin, cfg Config, store Store, agents Agents, re
 			return
 		}
 		s.log = log
-		s.openAgent(Spec{Meta: meta, Fresh: true, Environ: s.environ}, func(set Settings, err error) {
+		s.openAgent(spec, func(set Settings, err error) {
 			if err != nil {
 				ready(err)
 				s.end(err)
