@@ -40,7 +40,9 @@ func (s *Session) copyOf(src *Session, meta Meta, origin Origin) error {
 		err     error
 	}
 	got := make(chan point, 1)
-	src.post(func() { got <- point{snap: src.snapshot(), end: src.seen.LastEnded, servers: src.serversOf(src.decided.Meta)} }, func(err error) { got <- point{err: err} })
+	src.post(func() {
+		got <- point{snap: src.snapshot(), end: src.seen.LastEnded, servers: src.serversOf(src.decided.Meta)}
+	}, func(err error) { got <- point{err: err} })
 	p := <-got
 	if p.err != nil {
 		return p.err
