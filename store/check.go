@@ -60,7 +60,7 @@ func Check(ctx context.Context, dir string) (Report, error) {
 // are kept for whoever wants to look at them.
 func SetAside(dir string) []string {
 	var all []string
-	for _, pattern := range []string{dbName(dir) + ".corrupt-*", filepath.Join(journalName(dir), "*"+damagedSuffix)} {
+	for _, pattern := range []string{dbName(dir) + ".corrupt-*", filepath.Join(journalName(dir), "*"+damagedSuffix), filepath.Join(journalName(dir), "*"+unusedSuffix)} {
 		found, err := filepath.Glob(pattern)
 		if err == nil { // the patterns are ours
 			all = append(all, found...)
@@ -81,14 +81,25 @@ func checkTree(ctx context.Context, dir string, r *Report) (state, error) {
 		r.problem("%s is too short to hold anything; the next start puts it aside", path)
 		return state{fresh: true}, nil
 	}
-	t := &tree{path: path}
+	t := &tree{path: path, format: treeFormat}
 	err = t.guard(func() (err error) {
+		if err := t.firstLook(); err != nil {
+			return err
+		}
 		t.db, err = bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second, FreelistType: bolt.FreelistMapType,
 			OpenFile: func(name string, _ int, _ os.FileMode) (*os.File, error) { return os.Open(name) }})
 		return err
 	})
-	if err != nil {
-		return state{}, openError(t, err)
+	if err == nil {
+		t.trusted = make(map[session.ID]bool)
+		if err = t.lookClosely(); err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}
+	if err = openError(t, err); errors.Is(err, ErrDamaged) {
+		return state{}, fmt.Errorf("%w; the next start keeps what can be read, and the file beside it, unless you put a backup in its place", err)
+	} else if err != nil {
+		return state{}, err
 	}
 	defer func() { _ = t.close() }()
 	st, err := t.load()
@@ -102,7 +113,7 @@ func checkTree(ctx context.Context, dir string, r *Report) (state, error) {
 	}
 	r.Sessions = known.len()
 	for _, id := range damaged {
-		r.problem("what is known of session %s is damaged; its log may still be read", id)
+		r.problem("what is known of session %s is damaged; the next start keeps what can be read", id)
 	}
 	err = t.view(func(tx *bolt.Tx) error {
 		events := tx.Bucket(bucketEvents)
@@ -110,7 +121,12 @@ func checkTree(ctx context.Context, dir string, r *Report) (state, error) {
 			return nil
 		}
 		return events.ForEachBucket(func(id []byte) error {
-			checkRecords(ctx, events.Bucket(id), session.ID(id), r)
+			b := events.Bucket(id)
+			if err := t.trust(session.ID(id), b); err != nil {
+				r.problem("%v", err)
+				return ctx.Err()
+			}
+			checkRecords(ctx, b, session.ID(id), r)
 			return ctx.Err()
 		})
 	})
@@ -130,7 +146,7 @@ func checkRecords(ctx context.Context, b *bolt.Bucket, id session.ID, r *Report)
 			return
 		}
 		last := session.Seq(binary.BigEndian.Uint64(k))
-		rec, err := decodeRecord(last, v)
+		rec, err := decodeRecord(id, last, v)
 		switch {
 		case err != nil:
 			r.problem("session %s cannot be read from event %d on", id, next)

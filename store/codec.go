@@ -71,11 +71,35 @@ func appendBytes[T string | []byte](dst []byte, v T) []byte {
 
 // A record in bbolt:
 //
-//	format 1 | crc32c 4, of all that follows | kind 1 | ACP version 1 | time varint
+//	format 1 | sum 4 | kind 1 | ACP version 1 | time varint
 //	| Last-First uvarint | if not 0: Text uvarint, then for each event the length of its text uvarint | Data
-const recordFormat = 1
+//
+// The sum is the CRC32C of all that follows, exclusive-or owner: so a record
+// tells of which session and which event it is also when what led to it is
+// damaged. Format 1 has the CRC32C alone.
+const (
+	recordFormat = 2
+	anyonesOwn   = 1 // the format of records that do not tell whose they are
+)
 
-func appendRecord(dst []byte, r *session.Record) []byte {
+// owner is the CRC32C of a record's place: the session, a zero, the Seq as in
+// its key.
+func owner(id session.ID, last session.Seq) uint32 {
+	return ownerFrom(ownerPrefix(id), last)
+}
+
+func ownerPrefix(id session.ID) uint32 {
+	b := make([]byte, 0, 64)
+	return checksum(append(append(b, id...), 0))
+}
+
+func ownerFrom(prefix uint32, last session.Seq) uint32 {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(last))
+	return crc32.Update(prefix, castagnoli, b[:])
+}
+
+func appendRecord(dst []byte, id session.ID, r *session.Record) []byte {
 	dst = append(dst, recordFormat, 0, 0, 0, 0)
 	from := len(dst)
 	dst = append(dst, byte(r.Kind), r.Version)
@@ -90,13 +114,30 @@ func appendRecord(dst []byte, r *session.Record) []byte {
 		}
 	}
 	dst = append(dst, r.Data...)
-	binary.LittleEndian.PutUint32(dst[from-4:], checksum(dst[from:]))
+	binary.LittleEndian.PutUint32(dst[from-4:], checksum(dst[from:])^owner(id, r.Last))
 	return dst
 }
 
-// decodeRecord reads the record stored under last. Data is a copy.
-func decodeRecord(last session.Seq, v []byte) (session.Record, error) {
-	if len(v) < 5 || v[0] != recordFormat || binary.LittleEndian.Uint32(v[1:]) != checksum(v[5:]) {
+// recordOwner is what the owner of a record must be, if it is whole; ok is false
+// if it does not tell.
+func recordOwner(v []byte) (sum uint32, ok bool) {
+	if len(v) < 5 || v[0] != recordFormat {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint32(v[1:]) ^ checksum(v[5:]), true
+}
+
+// isRecord says whether v is the record stored under last of a session, whole.
+func isRecord(id session.ID, last session.Seq, v []byte) bool {
+	if sum, ok := recordOwner(v); ok {
+		return sum == owner(id, last)
+	}
+	return len(v) >= 5 && v[0] == anyonesOwn && binary.LittleEndian.Uint32(v[1:]) == checksum(v[5:])
+}
+
+// decodeRecord reads the record stored under last of a session. Data is a copy.
+func decodeRecord(id session.ID, last session.Seq, v []byte) (session.Record, error) {
+	if !isRecord(id, last, v) {
 		return session.Record{}, errDamaged
 	}
 	in := reader{b: v[5:]}

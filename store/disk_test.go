@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/store/storetest"
 )
@@ -533,7 +531,7 @@ func TestASecondProcessIsRefusedByName(t *testing.T) {
 	open(t, dir, Options{}).Close()
 
 	// A tool that has the database open, too.
-	tree, err := openTree(dbName(dir))
+	tree, err := openTree(dbName(dir), treeFormat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -559,18 +557,18 @@ func TestANewerFormatIsLeftUntouched(t *testing.T) {
 				binary.LittleEndian.PutUint32(data[20:], checksum(data[:20]))
 				os.WriteFile(name, data, 0o600)
 			} else {
-				tr, err := openTree(dbName(dir))
+				tr, err := openTree(dbName(dir), treeFormat)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := setFormat(tr, 2); err != nil {
+				if err := setFormat(tr, treeFormat+1); err != nil {
 					t.Fatal(err)
 				}
 				tr.close()
 			}
 			before := snapshot(t, dir)
 			_, err := Open(dir, Options{})
-			if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "format 2") {
+			if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), fmt.Sprintf("format %d", map[string]int{"journal": 2, "database": treeFormat + 1}[which])) {
 				t.Errorf("Open: %v", err)
 			}
 			if after := snapshot(t, dir); after != before {
@@ -591,114 +589,6 @@ func snapshot(t *testing.T, dir string) string {
 		return err
 	})
 	return b.String()
-}
-
-func TestADamagedDatabaseIsAClearError(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	for i := range 40 {
-		appendTo(t, s, session.ID(fmt.Sprintf("s%d", i)), storetest.Mixed(1, 200)...)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	good, err := os.ReadFile(dbName(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := os.Getpagesize()
-	whole := func(t *testing.T) error {
-		s, err := Open(dir, Options{Log: zerolog.Nop()})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		for _, m := range s.List() {
-			log, err := s.Open(m.ID, storetest.OpenSink())
-			if err != nil {
-				return err
-			}
-			for next := session.Seq(1); next <= log.Head(); {
-				records, err := log.Read(next, 1<<20)
-				if err != nil || len(records) == 0 {
-					log.Close()
-					return fmt.Errorf("%d records, %w", len(records), err)
-				}
-				next = records[len(records)-1].Last + 1
-			}
-			log.Close()
-		}
-		return nil
-	}
-	for name, spoil := range map[string]func([]byte) []byte{
-		"both metas": func(b []byte) []byte { clear(b[:2*page]); return b },
-		"all pages":  func(b []byte) []byte { clear(b[2*page:]); return b },
-		"cut short":  func(b []byte) []byte { return b[:5*page] },
-		"no bbolt":   func(b []byte) []byte { return bytes.Repeat([]byte("x"), 8*page) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(dbName(dir), spoil(slices.Clone(good)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			err := whole(t)
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "backup") {
-				t.Errorf("error is %v", err)
-			}
-		})
-	}
-	t.Run("a file that never held anything is made anew", func(t *testing.T) {
-		dir := t.TempDir()
-		os.WriteFile(dbName(dir), make([]byte, page), 0o600)
-		open(t, dir, Options{}).Close()
-		if aside, _ := filepath.Glob(dbName(dir) + ".corrupt-*"); len(aside) != 1 {
-			t.Errorf("put aside: %v", aside)
-		}
-	})
-	t.Run("a flipped byte of a record is found", func(t *testing.T) {
-		at := bytes.Index(good, []byte("wörd"))
-		bad := slices.Clone(good)
-		for at >= 0 {
-			bad[at] ^= 1
-			next := bytes.Index(bad[at:], []byte("wörd"))
-			if next < 0 {
-				break
-			}
-			at += next
-		}
-		os.WriteFile(dbName(dir), bad, 0o600)
-		if err := whole(t); !errors.Is(err, ErrDamaged) {
-			t.Errorf("error is %v", err)
-		}
-	})
-}
-
-func TestCompactingKeepsEverything(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	appendTo(t, s, "keep", storetest.Mixed(1, 500)...)
-	appendTo(t, s, "drop", storetest.Mixed(1, 20000)...)
-	s.Delete(context.Background(), "drop")
-	epoch := s.Epoch()
-	s.Close()
-	before, _ := os.Stat(dbName(dir))
-	tree, err := openTree(dbName(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.compact(); err != nil {
-		t.Fatal(err)
-	}
-	tree.close()
-	after, _ := os.Stat(dbName(dir))
-	if after.Size() >= before.Size() {
-		t.Errorf("%d bytes became %d", before.Size(), after.Size())
-	}
-	s = open(t, dir, Options{})
-	defer s.Close()
-	storetest.Same(t, readAll(t, s, "keep"), storetest.Mixed(1, 500))
-	if s.Epoch() != epoch {
-		t.Error("the epoch changed")
-	}
 }
 
 func TestSegmentsLeaveOnceTheirEventsAreInBbolt(t *testing.T) {

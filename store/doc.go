@@ -19,10 +19,13 @@
 //
 //	lock                    held by the process that uses the folder; its pid is in it
 //	sessions.db             bbolt
-//	sessions.db.corrupt-*   a file too short to hold anything, put aside
+//	sessions.db.corrupt-*   a damaged database, put aside when what can be read of it was saved
+//	sessions.db.format-*    a copy made before the database was brought to a newer format
+//	sessions.db.new*        while another file takes the place of the database
 //	journal/                files called segments, numbered in hexadecimal
 //	journal/*.journal
 //	journal/*.damaged       segments put aside because something in them could not be read
+//	journal/*.unused        segments put aside because a backup was put in the database's place
 //
 // # The journal
 //
@@ -63,28 +66,64 @@
 //	├── boot            text: boot id of the machine when the store was last opened
 //	├── clean           1 byte: 1 if it was closed well since
 //	├── epoch           text
-//	├── file            text: names this very file, so that a copy put in its place is noticed
-//	├── format          4 bytes, little-endian: 1
+//	├── file            text: names this very file, so that a copy put in its place is noticed; "backup" in a backup
+//	├── format          4 bytes, little-endian: 2
 //	└── journal         8 bytes, little-endian: the lowest segment that is still needed
 //	index
-//	└── <session>       CRC32C and meta
+//	└── <session>       sum and meta
 //	events
 //	└── <session>
-//	    └── <last seq>  8 bytes, big-endian, of the record's last event: byte format 1, CRC32C, record
+//	    └── <last seq>  8 bytes, big-endian, of the record's last event: byte format 2, sum, record
+//
+// # Sums and formats
+//
+// A sum is the CRC32C of what follows, exclusive-or the CRC32C of what it belongs
+// to: session, a zero byte, and 8 bytes, big-endian, of the last Seq, 0 for a meta.
+// So everything tells whose it is.
+//
+// A newer version brings the tree from one format to the next, each step in one
+// transaction with the format's number, after a copy of the file was made beside
+// it. What is of a format that is not known is refused and left untouched.
+//
+// # Damage
+//
+// A database that cannot be read never stops a daemon, nor takes more with it
+// than what cannot be read. Before bbolt is let into a file, its pages are looked
+// at: whether they are a tree, and no page is used twice. After a machine went
+// down while the store was open, all of it is read. What is found damaged then, or
+// by who reads or writes later, is answered by one thing: everything that can be
+// read is put into a new file, the damaged one is kept as sessions.db.corrupt-*,
+// and the epoch changes. It is looked for in the newest tree, in the one before it,
+// whose pages bbolt has not written over yet, and in all leaves, since what is in
+// them tells whose it is.
+//
+// Events that are missing in the middle of a session, or in front of what the
+// journal still has, are replaced by a message that says so and empty ones behind
+// it, so that what follows keeps its numbers. A session whose end is missing ends
+// earlier. One of which only the name is left has a title that says so.
+//
+// # Copies
+//
+// A backup and a file without free pages are made session by session while
+// everything goes on; what was moved meanwhile follows at the end. A backup says
+// that it is one: a store that is opened with it has a new epoch, and leaves aside
+// what a journal beside it holds.
 //
 // # Epoch
 //
 // It names the unbroken life of what was published from here, and changes at an
 // Open that finds one of: no clean close and another boot than the last one
-// (what was written but not synced may be gone); damage in the journal; a
-// database that is older than the journal or was put back from a copy.
+// (what was written but not synced may be gone); damage in the journal or the
+// database; a database that is older than the journal or was put back from a copy
+// or a backup. It also changes when damage is found later.
 //
 // # Concurrency
 //
 // Everything is safe for concurrent use. The writer calls the Sinks, and the
 // goroutine that syncs for it says Durable; one call at a time to each. After a
 // Log's Close its Sink is not called any more. No bbolt transaction is held when a method returns, and no lock
-// across a write or a sync but Store.moving, which only movers take. Locks are
-// taken in this order: Store.moving, Store.registry, log.calls, log.mu,
-// Store.mu or index.mu.
+// across a write or a sync but Store.copying and Store.moving, which only who copies
+// or moves takes, and tree.mu for the moment in which one file takes another one's
+// place. Locks are taken in this order: Store.copying, Store.moving, Store.registry, log.calls, log.mu,
+// Store.mu or index.mu, tree.mu.
 package store

@@ -12,16 +12,16 @@ import (
 
 func FuzzRecord(f *testing.F) {
 	for _, r := range session.JoinEvents(nil, storetest.Mixed(1, 40)) {
-		f.Add(uint64(r.Last), appendRecord(nil, &r))
+		f.Add(uint64(r.Last), appendRecord(nil, "s", &r))
 	}
 	f.Add(uint64(3), []byte{})
 	f.Fuzz(func(t *testing.T, last uint64, b []byte) {
 		b = slices.Clone(b)
 		if len(b) > 5 { // damage with a right sum is what the decoder must survive
 			b[0] = recordFormat
-			binary.LittleEndian.PutUint32(b[1:], checksum(b[5:]))
+			binary.LittleEndian.PutUint32(b[1:], checksum(b[5:])^owner("s", session.Seq(last)))
 		}
-		r, err := decodeRecord(session.Seq(last), b)
+		r, err := decodeRecord("s", session.Seq(last), b)
 		if err != nil {
 			return
 		}
@@ -33,7 +33,7 @@ func FuzzRecord(f *testing.F) {
 				t.Fatalf("cut to %d: %+v", seq, cut)
 			}
 		}
-		again, err := decodeRecord(r.Last, appendRecord(nil, &r))
+		again, err := decodeRecord("s", r.Last, appendRecord(nil, "s", &r))
 		if err != nil || again.First != r.First || !bytes.Equal(again.Data, r.Data) {
 			t.Fatalf("%+v became %+v, %v", r, again, err)
 		}

@@ -27,6 +27,7 @@ const (
 
 	segmentSuffix = ".journal"
 	damagedSuffix = ".damaged"
+	unusedSuffix  = ".unused"
 
 	// maxFrame bounds how much one damaged byte can take with it. A single
 	// event may be longer.

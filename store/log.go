@@ -119,7 +119,12 @@ func (h *handle) Read(from session.Seq, maxBytes int) ([]session.Record, error) 
 	var found []session.Record
 	if from <= stored {
 		var err error
-		if found, maxBytes, err = l.store.tree.read(l.id, from, stored, maxBytes); err != nil {
+		want := maxBytes
+		err = l.store.healed(func() (err error) {
+			found, maxBytes, err = l.store.tree.read(l.id, from, stored, want)
+			return err
+		})
+		if err != nil {
 			return nil, fmt.Errorf("reading session %s from event %d: %w", l.id, from, err)
 		}
 		if len(found) > 0 && found[len(found)-1].Last < stored {

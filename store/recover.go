@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -65,13 +66,23 @@ func (s *Store) recover(segments []segment, st state) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range damagedMetas {
-		s.o.Log.Error().Str("session", string(id)).Msg("what is known of a session is damaged; its log may still be read")
+	if len(damagedMetas) > 0 {
+		return s.tree.damaged(fmt.Sprintf("what is known of session %s, and of %d others", damagedMetas[0], len(damagedMetas)-1))
 	}
 	boot := s.o.boot()
 	found := evidence{fresh: st.fresh, clean: st.clean, sameBoot: boot != "" && boot == st.boot}
 	if at := identity(s.tree.path); !st.fresh && st.file != "" && at != "" && st.file != at {
 		found.lost = "the database was put back from a copy"
+	}
+	if st.backup {
+		// What the journal holds belongs to the database that was here before.
+		found.lost = "the database was put back from a backup"
+		if segments, err = s.leaveOut(segments); err != nil {
+			return err
+		}
+	}
+	if len(s.Damage()) > 0 {
+		found.lost = "the database was damaged"
 	}
 
 	// A process that died before it could remove them left these.
@@ -85,7 +96,7 @@ func (s *Store) recover(segments []segment, st state) error {
 		found.lost = why
 	}
 
-	r := replay{s: s, gaps: make(map[session.ID]session.Seq)}
+	r := replay{s: s, gaps: make(map[session.ID]gap)}
 	var damaged []segment
 	frames := 0
 	for i, seg := range segments {
@@ -116,16 +127,23 @@ func (s *Store) recover(segments []segment, st state) error {
 	if st.clean && frames > 0 {
 		found.lost = "the database is older than the journal"
 	}
-	for id, at := range r.gaps {
+	for id, g := range r.gaps {
 		found.lost = "events are missing in the journal"
-		s.o.Log.Error().Str("session", string(id)).Uint64("event", uint64(at)).Msg("events before this one are missing; it and those after it are not used")
+		line := s.o.Log.Error().Str("session", string(id)).Uint64("first", uint64(g.first)).Uint64("last", uint64(g.last))
+		if g.filled {
+			line.Msg("events are missing; a note stands in their place")
+		} else {
+			line.Msg("events are missing; those after them are not used")
+		}
 		damaged = segments
 	}
 	r.settle()
 
+	s.mu.Lock()
 	s.epoch = st.epoch
-	if why := found.broken(); why != "" || s.epoch == "" {
-		s.epoch = newEpoch()
+	s.mu.Unlock()
+	if why := found.broken(); why != "" || st.epoch == "" {
+		s.newStart()
 		if !st.fresh {
 			s.o.Log.Warn().Str("why", why).Msg("what editors were told may be lost; they get a new start")
 		}
@@ -167,13 +185,7 @@ func (s *Store) begin(segments, damaged []segment, st state, boot string) error 
 	if len(segments) > 0 {
 		s.oldest = segments[0].number
 	}
-	if s.tree.wasteful() {
-		// A full disk is the likeliest reason, and none to stop here.
-		if err := s.tree.compact(); err != nil {
-			s.o.Log.Warn().Err(err).Msg("the database could not be made smaller")
-		}
-	}
-	next := state{epoch: s.epoch, boot: boot, file: identity(s.tree.path), journal: s.oldest}
+	next := state{epoch: s.Epoch(), boot: boot, file: identity(s.tree.path), journal: s.oldest}
 	if err := s.tree.save(next); err != nil {
 		return err
 	}
@@ -227,11 +239,30 @@ func (s *Store) setAside(seg segment) error {
 	return err
 }
 
+// leaveOut puts segments aside that do not belong to the database.
+func (s *Store) leaveOut(segments []segment) ([]segment, error) {
+	for _, seg := range segments {
+		name := segmentName(s.journal, seg.number)
+		to := strings.TrimSuffix(name, segmentSuffix) + unusedSuffix
+		if err := s.files.Rename(name, to); err != nil {
+			return nil, err
+		}
+		s.o.Log.Warn().Str("file", to).Msg("a segment of the journal belongs to another database and is not used")
+	}
+	return nil, nil
+}
+
 // replay applies frames to the store's memory.
 type replay struct {
 	s    *Store
-	gaps map[session.ID]session.Seq // first event found behind a gap
+	gaps map[session.ID]gap // the last one of each session
 	err  error
+}
+
+// gap are events that are missing in front of some that are there.
+type gap struct {
+	first, last session.Seq
+	filled      bool
 }
 
 func (r *replay) frame(f frame) {
@@ -262,10 +293,16 @@ func (r *replay) frame(f frame) {
 		if len(events) > 0 {
 			first := events[0].Seq
 			if first > l.head+1 {
-				if r.gaps[f.id] == 0 {
-					r.gaps[f.id] = first
+				// Of a session of which nothing else is known these are not the
+				// beginning: it was deleted, or is lost.
+				_, known := s.index.get(f.id)
+				g := gap{l.head + 1, first - 1, known && first-l.head <= maxHole}
+				r.gaps[f.id] = g
+				if !g.filled {
+					return
 				}
-				return
+				l.tail = append(l.tail, holeEvents(g.first, g.last, events[0].Time)...)
+				l.head = g.last
 			}
 			if seen := l.head + 1 - first; seen < session.Seq(len(events)) {
 				events = events[seen:]

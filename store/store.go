@@ -35,7 +35,9 @@ type Options struct {
 	// more of it makes nothing faster. Default 3 MiB.
 	MaxBacklog int64
 
-	boot func() string // bootID
+	boot        func() string // bootID
+	formats     formats       // ourFormats
+	compactGain int64
 }
 
 // Store keeps sessions in a folder. It implements session.Store.
@@ -46,7 +48,6 @@ type Store struct {
 	files   Files
 	lock    *os.File
 	tree    *tree
-	epoch   string
 	index   *index
 
 	wake   chan struct{} // for the writer: there is something to do
@@ -57,8 +58,17 @@ type Store struct {
 
 	backlog atomic.Int64 // bytes written and not in bbolt
 
-	// moving is held by who moves, and taken before all other locks.
-	moving sync.Mutex
+	// moving is held by who moves, and by who puts another file in the place of
+	// the database. It is taken before all other locks but copying.
+	moving     sync.Mutex
+	treeClosed bool // by Close
+	// touched are, while a copy is made, the sessions of which something was moved
+	// meanwhile; true if they were deleted.
+	touched map[session.ID]bool
+	// copying is held while the database is copied, and taken before all other
+	// locks.
+	copying    sync.Mutex
+	compacting atomic.Bool
 
 	// registry guards logs: the sessions in memory. It is taken before log.mu.
 	registry sync.Mutex
@@ -74,8 +84,11 @@ type Store struct {
 	covered  uint64                   // segment of the last write: those below hold nothing that is not pending or in bbolt
 	oldest   uint64                   // first segment that may exist
 	moveErr  error                    // of the last transfer
+	freed    bool                     // sessions were deleted in bbolt
 	closing  bool
 	stats    Stats
+	epoch    string
+	damage   []Damage
 
 	writer     *writer
 	writerErr  error // valid when writerDone is closed
@@ -104,6 +117,7 @@ type Stats struct {
 	Transfers    uint64 // transactions
 	Records      uint64 // in them
 	TransferTime time.Duration
+	Compactions  uint64 // of the database
 	Commits      Commits
 	Failing      string // why nothing can be written at the moment; "" if it can
 }
@@ -133,19 +147,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if s.lock, err = takeLock(filepath.Join(dir, "lock")); err != nil {
 		return nil, err
 	}
-	segments, err := s.readJournal()
-	if err != nil {
-		return nil, err
-	}
-	if s.tree, err = openTree(dbName(dir)); err != nil {
-		return nil, err
-	}
-	st, err := s.tree.load()
-	if err != nil {
-		return nil, err
-	}
-	s.writer = &writer{s: s}
-	if err := s.recover(segments, st); err != nil {
+	if err := s.bringUp(); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -183,6 +185,73 @@ func (o *Options) defaults() {
 	if o.boot == nil {
 		o.boot = bootID
 	}
+	if o.formats.newest == 0 {
+		o.formats = ourFormats()
+	}
+	if o.compactGain == 0 {
+		o.compactGain = compactGain
+	}
+}
+
+// bringUp brings memory, journal and database to where they were. A database
+// that is damaged is replaced by what can be read of it.
+func (s *Store) bringUp() error {
+	err := s.tryToBringUp()
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if s.tree != nil {
+		_ = s.tree.close()
+	}
+	if s.writer != nil && s.writer.file != nil {
+		s.writer.file.Close()
+	}
+	s.tree, s.writer, s.index = nil, nil, newIndex()
+	s.pending, s.gone, s.logs = nil, nil, make(map[session.ID]*log)
+	s.backlog.Store(0)
+	if err := s.salvageClosed(err); err != nil {
+		return err
+	}
+	return s.tryToBringUp()
+}
+
+func (s *Store) tryToBringUp() error {
+	segments, err := s.readJournal()
+	if err != nil {
+		return err
+	}
+	if s.tree, err = openTree(dbName(s.dir), s.o.formats.newest); err != nil {
+		return err
+	}
+	st, err := s.tree.load()
+	if err != nil {
+		return err
+	}
+	if err := s.lookThrough(st); err != nil {
+		return err
+	}
+	if st, err = s.migrate(st); err != nil {
+		return err
+	}
+	s.writer = &writer{s: s}
+	return s.recover(segments, st)
+}
+
+// lookThrough reads the whole database if the machine went down while it was
+// open: that is when files get damaged.
+func (s *Store) lookThrough(st state) error {
+	if boot := s.o.boot(); st.fresh || st.clean || boot != "" && boot == st.boot {
+		return nil
+	}
+	sv, closeFile, err := surveyPath(s.tree.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeFile() }()
+	if sv.damaged {
+		return s.tree.damaged("the machine went down while it was open, and not all of it can be read")
+	}
+	return nil
 }
 
 // abandon lets go of everything Open took.
@@ -204,7 +273,11 @@ func (s *Store) release() {
 }
 
 // Epoch is random text, see the package comment.
-func (s *Store) Epoch() string { return s.epoch }
+func (s *Store) Epoch() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epoch
+}
 
 func newEpoch() string { return rand.Text() }
 
@@ -257,7 +330,8 @@ func (s *Store) Open(id session.ID, sink session.Sink) (session.Log, error) {
 	if err == nil && fresh {
 		// The log is ours alone: the others see that it is open.
 		var head session.Seq
-		if head, err = s.tree.head(id); err == nil {
+		err = s.healed(func() (err error) { head, err = s.tree.head(id); return err })
+		if err == nil {
 			l := h.log
 			l.mu.Lock()
 			l.stored, l.written, l.head = head, head, head
@@ -409,8 +483,11 @@ func (s *Store) close() error {
 		return wrapClose(err)
 	}
 	last := s.writer.number
+	s.moving.Lock() // nobody puts another file in its place from here on
+	defer s.moving.Unlock()
+	s.treeClosed = true
 	if err == nil {
-		err = s.tree.save(state{epoch: s.epoch, boot: s.o.boot(), clean: true, file: identity(s.tree.path), journal: last + 1})
+		err = s.tree.save(state{epoch: s.Epoch(), boot: s.o.boot(), clean: true, file: identity(s.tree.path), journal: last + 1})
 		if err == nil {
 			for n := s.oldest; n <= last; n++ {
 				if err := s.files.Remove(segmentName(s.journal, n)); err != nil {

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/hermesd/hermesd/daemon/session"
@@ -8,7 +11,18 @@ import (
 
 // transfer moves what is written from memory to bbolt, now and then, until stop
 // is closed.
+//
+// It also sees to it that the file does not stay much larger than what is in it:
+// after its start, and whenever sessions were deleted.
 func (s *Store) transfer(stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var compacting sync.WaitGroup
+	defer compacting.Wait()
+	defer cancel()
+	compact := func() {
+		compacting.Go(func() { s.compactIfWasteful(ctx) })
+	}
+	compact()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	wait := func(d time.Duration, hurry <-chan struct{}) bool {
@@ -38,6 +52,9 @@ func (s *Store) transfer(stop <-chan struct{}) {
 			}
 			poke(s.wake) // there is room, or a reason to tell
 			if err == nil {
+				if s.gaveSpace() {
+					compact()
+				}
 				break
 			}
 			if !wait(backoff, nil) {
@@ -55,11 +72,27 @@ type share struct {
 	meta   *session.Meta
 }
 
+// errHealed: the database was damaged, and another one is in its place.
+var errHealed = errors.New("the database was damaged and has been replaced")
+
 // moveOnce moves everything that is written by now, and removes the segments
 // that are not needed any more. On an error nothing was moved.
 func (s *Store) moveOnce() error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
+	return s.moveAll()
+}
+
+// moveAll is moveOnce with moving held.
+func (s *Store) moveAll() error {
+	err := s.tryToMove()
+	if errors.Is(err, errHealed) {
+		err = s.tryToMove()
+	}
+	return err
+}
+
+func (s *Store) tryToMove() error {
 	s.mu.Lock()
 	// In this order: what lies in segments below covered was pending before.
 	covered, oldest := s.covered, s.oldest
@@ -99,9 +132,25 @@ func (s *Store) moveOnce() error {
 		s.mu.Lock()
 		s.gone = append(gone, s.gone...)
 		s.mu.Unlock()
+		if errors.Is(err, ErrDamaged) {
+			if herr := s.healMoving(err, s.treeLife()); herr != nil {
+				return herr
+			}
+			return errHealed
+		}
 		return err
 	}
 
+	if s.touched != nil {
+		for _, p := range m.puts {
+			if !s.touched[p.id] {
+				s.touched[p.id] = false
+			}
+		}
+		for _, id := range m.deletes {
+			s.touched[id] = true
+		}
+	}
 	var bytes int64
 	records := 0
 	s.registry.Lock()
@@ -125,6 +174,7 @@ func (s *Store) moveOnce() error {
 	s.backlog.Add(-bytes)
 
 	s.mu.Lock()
+	s.freed = s.freed || len(m.deletes) > 0
 	s.stats.Transfers++
 	s.stats.Records += uint64(records)
 	s.stats.TransferTime += time.Since(start)
@@ -140,6 +190,15 @@ func (s *Store) moveOnce() error {
 	s.oldest = oldest
 	s.mu.Unlock()
 	return nil
+}
+
+// gaveSpace says whether something was deleted since it was asked last.
+func (s *Store) gaveSpace() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	freed := s.freed
+	s.freed = false
+	return freed
 }
 
 func (s *Store) transferError() error {

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -31,13 +33,27 @@ var (
 	keyJournal   = []byte("journal")
 )
 
-const treeFormat = 1
+// treeFormat is the format that is written; steps lead to it from the others.
+const treeFormat = 2
 
 // tree is the bbolt file.
 type tree struct {
-	db   *bolt.DB
 	path string
+
+	// mu is held for reading while db is read, and for writing while another file
+	// takes its place. It is taken after all other locks.
+	mu   sync.RWMutex
+	db   *bolt.DB
 	file *os.File // bbolt's, for when bbolt cannot close it any more
+	raw  *os.File // the same file, for looking at pages
+	life int      // counts the files that were opened
+
+	format uint32 // the newest that is known, and the one that is written
+
+	// trusted are the sessions whose pages are known to be a tree.
+	trusting sync.Mutex
+	trusted  map[session.ID]bool
+
 	// broken is set once a transaction that writes has panicked: bbolt may not
 	// have let go of its locks. Only Open, the mover and Close write, never two
 	// at a time.
@@ -54,7 +70,12 @@ type state struct {
 	clean   bool
 	file    string // identity
 	journal uint64
+	format  uint32
+	backup  bool // it was made by Backup and put here
 }
+
+// isBackup stands in a backup for the identity of the file.
+const isBackup = "backup"
 
 // emptyTree is the size of a bbolt file in which nothing was ever committed:
 // two metas, a freelist, a leaf.
@@ -62,15 +83,17 @@ func emptyTree() int64 { return 4 * int64(os.Getpagesize()) }
 
 // openTree opens or makes the file. A file too short to have ever held
 // anything (the machine died while it was made) is put aside and made anew.
-func openTree(path string) (*tree, error) {
-	t := &tree{path: path}
+func openTree(path string, format uint32) (*tree, error) {
+	t := &tree{path: path, format: format}
+	_ = os.Remove(path + compactSuffix)
+	if err := finishReplacing(path); err != nil {
+		return nil, err
+	}
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && info.Size() < emptyTree() {
-		aside := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405"))
-		if err := os.Rename(path, aside); err != nil {
+		if err := os.Rename(path, asideName(path)); err != nil {
 			return nil, err
 		}
 	}
-	_ = os.Remove(path + compactSuffix)
 	if err := t.open(); err != nil {
 		return nil, openError(t, err)
 	}
@@ -80,11 +103,13 @@ func openTree(path string) (*tree, error) {
 // openError says in our words why bbolt could not open the file.
 func openError(t *tree, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, berrors.ErrTimeout):
 		return fmt.Errorf("%w: another program has %s open; close it first", ErrLocked, t.path)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return t.damaged(err)
-	case errors.Is(err, ErrDamaged):
+	case errors.Is(err, ErrDamaged), errors.Is(err, ErrNewer):
 		return err
 	}
 	return fmt.Errorf("opening %s: %w", t.path, err)
@@ -96,6 +121,9 @@ func openError(t *tree, err error) error {
 // goroutine of its own whose panics, should the file be damaged, nobody can
 // catch.
 func (t *tree) open() error {
+	if err := t.firstLook(); err != nil {
+		return err
+	}
 	o := &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType}
 	o.OpenFile = func(name string, flag int, perm os.FileMode) (f *os.File, err error) {
 		f, err = os.OpenFile(name, flag, perm)
@@ -121,12 +149,96 @@ func (t *tree) open() error {
 	if errors.Is(err, ErrDamaged) {
 		_ = t.drop()
 	}
+	if err != nil {
+		return err
+	}
+	t.broken, t.trusted = nil, make(map[session.ID]bool)
+	t.life++
+	if err := t.lookClosely(); err != nil {
+		return errors.Join(err, t.shut())
+	}
+	return nil
+}
+
+// deepLook is the size up to which all pages of a file are looked at when it is
+// opened. In a larger one a session's are looked at when they are needed.
+const deepLook = 256 << 20
+
+// lookClosely looks at the pages, now that nobody else writes to them.
+func (t *tree) lookClosely() (err error) {
+	if t.raw, err = os.Open(t.path); err != nil {
+		return err
+	}
+	pages, err := t.pages()
+	if err == nil {
+		pages.r = &blocks{r: pages.r}
+	}
+	if err == nil && !pages.sound(pages.size <= deepLook) {
+		err = t.damaged("its pages do not fit together")
+	}
 	return err
 }
 
+// firstLook keeps bbolt from what it does to files that are not of its version
+// and from files in which it would have to look for free pages.
+func (t *tree) firstLook() error {
+	file, err := os.Open(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	f := openPages(file, info.Size(), int64(os.Getpagesize()))
+	switch {
+	case f.newer != 0:
+		return newer(t.path, f.newer, boltVersion)
+	case len(f.metas) == 0:
+		return t.damaged("its first pages are not those of a database")
+	case f.metas[0].freelist == boltNoList:
+		return t.damaged("it has no list of free pages")
+	}
+	return nil
+}
+
+func (t *tree) pages() (*pageFile, error) {
+	info, err := t.raw.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return openPages(t.raw, info.Size(), int64(os.Getpagesize())), nil
+}
+
+// trust sees to it that bbolt can be let into a session's bucket: in a circle of
+// pages it would go round for ever.
+func (t *tree) trust(id session.ID, b *bolt.Bucket) error {
+	root := uint64(b.Root())
+	if root == 0 {
+		return nil
+	}
+	t.trusting.Lock()
+	defer t.trusting.Unlock()
+	if t.trusted[id] {
+		return nil
+	}
+	pages, err := t.pages()
+	if err != nil {
+		return err
+	}
+	if !pages.straight(root, newBitset(pages.count())) {
+		return t.damaged(fmt.Sprintf("the pages of session %s do not fit together", id))
+	}
+	t.trusted[id] = true
+	return nil
+}
+
 func (t *tree) damaged(cause any) error {
-	return fmt.Errorf("%w: %s cannot be read (%v). Put it back from a backup, or move it away to begin without the sessions in it",
-		ErrDamaged, t.path, cause)
+	return fmt.Errorf("%w: %s cannot be read (%v)", ErrDamaged, t.path, cause)
 }
 
 // guard turns what bbolt panics with on a damaged file into an error, page
@@ -144,6 +256,8 @@ func (t *tree) guard(f func() error) (err error) {
 // view reads. It may be called while close runs and after it; the error is
 // ErrClosed then.
 func (t *tree) view(f func(*bolt.Tx) error) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	err := t.guard(func() error { return t.db.View(f) })
 	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return ErrClosed
@@ -176,6 +290,16 @@ func (t *tree) update(f func(*bolt.Tx) error) error {
 }
 
 func (t *tree) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shut()
+}
+
+// shut is close with mu held. Also after an error the file is let go of.
+func (t *tree) shut() error {
+	if t.raw != nil {
+		t.raw.Close()
+	}
 	if t.broken != nil {
 		return t.drop()
 	}
@@ -187,57 +311,6 @@ func (t *tree) close() error {
 func (t *tree) drop() error {
 	letGo(t.file)
 	return t.file.Close()
-}
-
-const (
-	compactSuffix = ".compact"
-	// A file is made anew when it is opened if that gains this much, and half
-	// of it, and costs no more than copying this much.
-	compactGain = 64 << 20
-	compactCost = 256 << 20
-)
-
-// wasteful says whether the file is worth compacting.
-func (t *tree) wasteful() bool {
-	var size int64
-	if err := t.view(func(tx *bolt.Tx) error { size = tx.Size(); return nil }); err != nil {
-		return false
-	}
-	st := t.db.Stats()
-	free := int64(st.FreePageN+st.PendingPageN) * int64(t.db.Info().PageSize)
-	return free > compactGain && free > size/2 && size-free < compactCost
-}
-
-// compact puts a copy without free pages in the file's place. On an error
-// everything is as before, or the tree is closed.
-func (t *tree) compact() error {
-	name := t.path + compactSuffix
-	dst, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType})
-	if err != nil {
-		return err
-	}
-	fail := func(err error) error {
-		return errors.Join(err, os.Remove(name))
-	}
-	err = t.guard(func() error { return bolt.Compact(dst, t.db, 16<<20) })
-	if err == nil {
-		err = dst.Update(func(tx *bolt.Tx) error {
-			if b := tx.Bucket(bucketStore); b != nil {
-				return b.Put(keyFile, []byte(identity(name)))
-			}
-			return nil
-		})
-	}
-	if err := errors.Join(err, dst.Close()); err != nil {
-		return fail(err)
-	}
-	if err := t.close(); err != nil {
-		return fail(err)
-	}
-	if err := os.Rename(name, t.path); err != nil {
-		return errors.Join(fail(err), t.open())
-	}
-	return errors.Join(syncDir(filepath.Dir(t.path)), t.open())
 }
 
 // load reads the state. It changes nothing; the error is ErrNewer if the file
@@ -257,8 +330,8 @@ func (t *tree) load() (state, error) {
 		if len(format) != 4 {
 			return t.damaged("no format")
 		}
-		if f := binary.LittleEndian.Uint32(format); f > treeFormat {
-			return newer(t.path, f, treeFormat)
+		if f := binary.LittleEndian.Uint32(format); f > t.format {
+			return newer(t.path, f, t.format)
 		}
 		number := func(key []byte) uint64 {
 			if v := b.Get(key); len(v) == 8 {
@@ -270,6 +343,7 @@ func (t *tree) load() (state, error) {
 		st = state{
 			epoch: string(b.Get(keyEpoch)), boot: string(b.Get(keyBoot)), clean: len(clean) == 1 && clean[0] == 1,
 			file: string(b.Get(keyFile)), journal: number(keyJournal),
+			format: binary.LittleEndian.Uint32(format), backup: string(b.Get(keyFile)) == isBackup,
 		}
 		return nil
 	})
@@ -283,26 +357,29 @@ func newer(path string, found, known uint32) error {
 
 // save writes the state and makes the buckets.
 func (t *tree) save(st state) error {
-	return t.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketStore, bucketIndex, bucketEvents} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
+	st.format = t.format
+	return t.update(func(tx *bolt.Tx) error { return putState(tx, st) })
+}
+
+func putState(tx *bolt.Tx, st state) error {
+	for _, name := range [][]byte{bucketStore, bucketIndex, bucketEvents} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
 		}
-		b := tx.Bucket(bucketStore)
-		clean := byte(0)
-		if st.clean {
-			clean = 1
-		}
-		return errors.Join(
-			b.Put(keyFormat, binary.LittleEndian.AppendUint32(nil, treeFormat)),
-			b.Put(keyEpoch, []byte(st.epoch)),
-			b.Put(keyBoot, []byte(st.boot)),
-			b.Put(keyClean, []byte{clean}),
-			b.Put(keyFile, []byte(st.file)),
-			b.Put(keyJournal, binary.LittleEndian.AppendUint64(nil, st.journal)),
-		)
-	})
+	}
+	b := tx.Bucket(bucketStore)
+	clean := byte(0)
+	if st.clean {
+		clean = 1
+	}
+	return errors.Join(
+		b.Put(keyFormat, binary.LittleEndian.AppendUint32(nil, st.format)),
+		b.Put(keyEpoch, []byte(st.epoch)),
+		b.Put(keyBoot, []byte(st.boot)),
+		b.Put(keyClean, []byte{clean}),
+		b.Put(keyFile, []byte(st.file)),
+		b.Put(keyJournal, binary.LittleEndian.AppendUint64(nil, st.journal)),
+	)
 }
 
 // metas loads the index. A Meta that is damaged leaves a session that can still
@@ -315,14 +392,8 @@ func (t *tree) metas(into *index) (damaged []session.ID, err error) {
 		}
 		return b.ForEach(func(k, v []byte) error {
 			id := session.ID(k)
-			m := session.Meta{ID: id}
-			ok := len(v) >= 4 && binary.LittleEndian.Uint32(v) == checksum(v[4:])
-			if ok {
-				var err error
-				m, err = decodeMeta(id, v[4:])
-				ok = err == nil
-			}
-			if !ok {
+			m, err := decodeIndex(id, v)
+			if err != nil {
 				m = session.Meta{ID: id}
 				damaged = append(damaged, id)
 			}
@@ -335,8 +406,15 @@ func (t *tree) metas(into *index) (damaged []session.ID, err error) {
 
 func encodeIndex(m *session.Meta) []byte {
 	v := appendMeta(make([]byte, 4, 256), m)
-	binary.LittleEndian.PutUint32(v, checksum(v[4:]))
+	binary.LittleEndian.PutUint32(v, checksum(v[4:])^owner(m.ID, 0))
 	return v
+}
+
+func decodeIndex(id session.ID, v []byte) (session.Meta, error) {
+	if len(v) < 4 || binary.LittleEndian.Uint32(v) != checksum(v[4:])^owner(id, 0) {
+		return session.Meta{}, errDamaged
+	}
+	return decodeMeta(id, v[4:])
 }
 
 func seqKey(n session.Seq) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
@@ -349,8 +427,18 @@ func (t *tree) head(id session.ID) (session.Seq, error) {
 		if b == nil {
 			return nil
 		}
-		if k, _ := b.Cursor().Last(); len(k) == 8 {
+		if err := t.trust(id, b); err != nil {
+			return err
+		}
+		k, v := b.Cursor().Last()
+		if k == nil {
+			return nil
+		}
+		if len(k) == 8 {
 			head = session.Seq(binary.BigEndian.Uint64(k))
+		}
+		if !isRecord(id, head, v) {
+			return t.damaged(fmt.Sprintf("the end of session %s", id))
 		}
 		return nil
 	})
@@ -375,13 +463,16 @@ func (t *tree) read(id session.ID, from, to session.Seq, maxBytes int) ([]sessio
 		if b == nil {
 			return t.damaged(fmt.Sprintf("events of session %s are missing", id))
 		}
+		if err := t.trust(id, b); err != nil {
+			return err
+		}
 		c := b.Cursor()
 		next := from
 		for k, v := c.Seek(seqKey(from)); k != nil && next <= to && (len(page) == 0 || maxBytes > 0); k, v = c.Next() {
 			var r session.Record
 			err := errDamaged
 			if len(k) == 8 {
-				r, err = decodeRecord(session.Seq(binary.BigEndian.Uint64(k)), v)
+				r, err = decodeRecord(id, session.Seq(binary.BigEndian.Uint64(k)), v)
 			}
 			if err == nil && (r.First > next || (r.First != next && len(page) > 0)) {
 				err = errDamaged
@@ -444,7 +535,7 @@ func (t *tree) apply(m move) error {
 			b.FillPercent = 0.95 // keys only grow
 			for i := range p.records {
 				start := len(arena)
-				arena = appendRecord(arena, &p.records[i])
+				arena = appendRecord(arena, p.id, &p.records[i])
 				if err := b.Put(seqKey(p.records[i].Last), arena[start:len(arena):len(arena)]); err != nil {
 					return err
 				}
@@ -453,6 +544,11 @@ func (t *tree) apply(m move) error {
 		for _, id := range m.deletes {
 			if err := index.Delete([]byte(id)); err != nil {
 				return err
+			}
+			if b := events.Bucket([]byte(id)); b != nil {
+				if err := t.trust(id, b); err != nil {
+					return err
+				}
 			}
 			if err := events.DeleteBucket([]byte(id)); err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
 				return err
