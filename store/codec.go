@@ -82,8 +82,8 @@ const (
 	anyonesOwn   = 1 // the format of records that do not tell whose they are
 )
 
-// owner is the CRC32C of a record's place: the session, a zero, the Seq as in
-// its key.
+// owner is made of a record's place: mixed of the CRC32C of the session, a zero,
+// the Seq as in its key.
 func owner(id session.ID, last session.Seq) uint32 {
 	return ownerFrom(ownerPrefix(id), last)
 }
@@ -96,7 +96,17 @@ func ownerPrefix(id session.ID) uint32 {
 func ownerFrom(prefix uint32, last session.Seq) uint32 {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(last))
-	return crc32.Update(prefix, castagnoli, b[:])
+	return mixed(crc32.Update(prefix, castagnoli, b[:]))
+}
+
+// mixed is the last step of MurmurHash3. Without it a bit that is wrong at the end
+// of a record would look like the same bit of its number.
+func mixed(h uint32) uint32 {
+	h ^= h >> 16
+	h *= 0x85EBCA6B
+	h ^= h >> 13
+	h *= 0xC2B2AE35
+	return h ^ h>>16
 }
 
 func appendRecord(dst []byte, id session.ID, r *session.Record) []byte {

@@ -77,9 +77,9 @@
 //
 // # Sums and formats
 //
-// A sum is the CRC32C of what follows, exclusive-or the CRC32C of what it belongs
-// to: session, a zero byte, and 8 bytes, big-endian, of the last Seq, 0 for a meta.
-// So everything tells whose it is.
+// A sum is the CRC32C of what follows, exclusive-or a number of what it belongs to:
+// the CRC32C of session, a zero byte, and 8 bytes, big-endian, of the last Seq, 0
+// for a meta, through the last step of MurmurHash3. So everything tells whose it is.
 //
 // A newer version brings the tree from one format to the next, each step in one
 // transaction with the format's number, after a copy of the file was made beside

@@ -15,9 +15,17 @@ import (
 
 const childDir = "HERMESD_STORE_TEST_DIR"
 
-// child is the process that is killed: it appends to some logs for ever and
+// child is a process of a test: the one on a full disk, or the one that is
+// killed, which appends to some logs for ever and
 // says on stdout what the store told it.
 func child() bool {
+	if dir := os.Getenv(fullDir); dir != "" {
+		if err := onFullDisk(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return true
+	}
 	dir := os.Getenv(childDir)
 	if dir == "" {
 		return false

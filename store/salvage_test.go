@@ -148,7 +148,7 @@ func (w wreckable) read(t testing.TB, s *Store, o *outcome) {
 			case isNote(e):
 				holes++
 			case e.Seq != want[i].Seq || e.Kind != want[i].Kind || !bytes.Equal(e.Data, want[i].Data):
-				t.Errorf("%s: event %d is another one", id, i+1)
+				t.Errorf("%s: event %d is another one: %s, not %s", id, i+1, e.Data, want[i].Data)
 				return
 			}
 		}
@@ -674,4 +674,28 @@ func TestRandomDamage(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d sessions whole", whole, all)
+}
+
+// The sum is to tell every error of one bit in a record from every one in its
+// number and its session.
+func TestNoSmallErrorOfARecordLooksLikeOneOfItsPlace(t *testing.T) {
+	rec := session.JoinEvents(nil, storetest.Mixed(1, 3))[0]
+	v := appendRecord(nil, "a session", &rec)
+	places := map[uint32]string{}
+	for bit := range 64 {
+		places[owner("a session", rec.Last^1<<bit)] = fmt.Sprintf("number, bit %d", bit)
+	}
+	for i := range len("a session") * 8 {
+		id := []byte("a session")
+		id[i/8] ^= 1 << (i % 8)
+		places[owner(session.ID(id), rec.Last)] = fmt.Sprintf("session, bit %d", i)
+	}
+	for i := 8; i < len(v)*8; i++ {
+		bad := slices.Clone(v)
+		bad[i/8] ^= 1 << (i % 8)
+		sum, _ := recordOwner(bad)
+		if what := places[sum]; what != "" || isRecord("a session", rec.Last, bad) {
+			t.Errorf("bit %d of the record looks like %s", i, what)
+		}
+	}
 }
