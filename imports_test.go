@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"agentpool/native/tool":            2,
 	"agentpool/native/tool/web":        2,
 	"agentpool/native/grants":          1,
+	"agentpool/process":                1,
 	"agentpool/native/shell":           1,
 	"agentpool/native/llm":             1,
 	"agentpool/native/llm/credentials": 1,

@@ -57,7 +57,7 @@ func (o Options) connect(ctx context.Context, spec Server) (*link, error) {
 		if ctx.Err() == nil && !isAnswer(err) {
 			return nil, errors.New(c.why())
 		}
-		if last := c.stderr.line(); last != "" {
+		if last := c.lastWords(); last != "" {
 			err = fmt.Errorf("%w; the last it said was: %s", err, last)
 		}
 		return nil, short(err)

@@ -10,15 +10,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hermesd/hermesd/agentpool/native/tool"
+	"github.com/hermesd/hermesd/agentpool/process"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -60,15 +57,15 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	for _, v := range t.spec.Env {
 		environ = append(environ, v.Name+"="+v.Value)
 	}
-	program, err := lookPath(t.spec.Command, t.opts.Cwd, environ)
+	program, err := process.Find(t.spec.Command, t.opts.Cwd, environ)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("there is no program %q on the PATH of the daemon: write its whole path, or set PATH in the server's environment", t.spec.Command)
 	}
 	cmd := exec.Command(program, t.spec.Args...)
 	cmd.Args[0] = t.spec.Command
 	cmd.Dir, cmd.Env = t.opts.Cwd, environ
-	c := &stdioConn{cmd: cmd, lines: make(chan []byte), closing: make(chan struct{}), exited: make(chan struct{})}
-	cmd.Stderr = &c.stderr
+	c := &stdioConn{cmd: cmd, stderr: process.NewTail(stderrKept), lines: make(chan []byte), closing: make(chan struct{}), exited: make(chan struct{})}
+	cmd.Stderr = c.stderr
 	// What it started may hold its stderr open; that is ended with the group.
 	cmd.WaitDelay = exitTime
 	if c.stdin, err = cmd.StdinPipe(); err != nil {
@@ -80,11 +77,11 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	}
 	cmd.Stdout = w
 	c.stdout = out
-	c.group, err = tool.StartGroup(cmd)
+	c.group, err = process.Start(cmd)
 	w.Close()
 	if err != nil {
 		out.Close()
-		return nil, startError(err)
+		return nil, process.StartError(err)
 	}
 	go c.wait()
 	go c.read()
@@ -92,57 +89,13 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return c, nil
 }
 
-// lookPath finds a program as the server's own environment has it. A path with
-// a separator is taken from the session's folder.
-func lookPath(command, cwd string, environ []string) (string, error) {
-	if filepath.IsAbs(command) {
-		return command, nil
-	}
-	if strings.ContainsRune(command, '/') || strings.ContainsRune(command, filepath.Separator) {
-		return filepath.Join(cwd, command), nil
-	}
-	path, given := "", false
-	for _, kv := range environ { // the last one counts
-		name, value, _ := strings.Cut(kv, "=")
-		if name == "PATH" || runtime.GOOS == "windows" && strings.EqualFold(name, "PATH") {
-			path, given = value, true
-		}
-	}
-	if !given {
-		path = os.Getenv("PATH")
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue // the folder of a project is no place for programs
-		}
-		if found, err := exec.LookPath(filepath.Join(dir, command)); err == nil {
-			return found, nil
-		}
-	}
-	return "", fmt.Errorf("there is no program %q on the PATH of the daemon: write its whole path, or set PATH in the server's environment", command)
-}
-
-// startError says why a program did not start without repeating its path.
-func startError(err error) error {
-	var pe *os.PathError
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return errors.New("there is no such program, or no such folder to run it in")
-	case errors.Is(err, os.ErrPermission):
-		return errors.New("it is not a program that may be run")
-	case errors.As(err, &pe):
-		return pe.Err
-	}
-	return err
-}
-
 // stdioConn is a connection to a process. It implements sdk.Connection.
 type stdioConn struct {
 	cmd    *exec.Cmd
-	group  *tool.Group
+	group  *process.Group
 	stdin  io.WriteCloser
 	stdout *os.File
-	stderr lastBytes
+	stderr *process.Tail
 
 	lines   chan []byte
 	broken  error // why lines was closed; read it after that
@@ -308,41 +261,16 @@ func (c *stdioConn) why() string {
 		}
 	default:
 	}
-	if last := c.stderr.line(); last != "" {
+	if last := c.lastWords(); last != "" {
 		said += "; the last it said was: " + last
 	}
 	return said
 }
 
-// lastBytes keeps the end of what is written to it.
-type lastBytes struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-func (l *lastBytes) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(p)
-	if len(p) > stderrKept {
-		p = p[len(p)-stderrKept:]
-	}
-	if over := len(l.buf) + len(p) - stderrKept; over > 0 {
-		l.buf = append(l.buf[:0], l.buf[over:]...)
-	}
-	l.buf = append(l.buf, p...)
-	return n, nil
-}
-
-// line is the last line that says something.
-func (l *lastBytes) line() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lines := strings.Split(string(l.buf), "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		if s := clean(lines[i], 300); s != "" {
-			return s
-		}
+// lastWords is the last line of its stderr that says something.
+func (c *stdioConn) lastWords() string {
+	if lines := c.stderr.Lines(1, 300); len(lines) > 0 {
+		return lines[0]
 	}
 	return ""
 }

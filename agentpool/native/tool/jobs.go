@@ -93,7 +93,7 @@ type job struct {
 	command string
 	started time.Time
 	grace   time.Duration
-	p       *process
+	p       *running
 	done    chan struct{} // closed when nothing of it runs
 
 	mu       sync.Mutex

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/hermesd/hermesd/agentpool/process"
 )
 
-// process is a shell command that runs in a group of its own, with its output.
+// running is a shell command that runs in a group of its own, with its output.
 // Whoever started it calls finish, once exited is closed or when it shall end.
-type process struct {
-	group   *group
+type running struct {
+	group   *process.Group
 	out     *tail
 	stdin   *os.File      // nil: it has none
 	exited  chan struct{} // closed when the command itself is over
@@ -20,11 +22,11 @@ type process struct {
 
 // start starts a command in the session's folder. Two goroutines wait for its
 // end and take its output; both have ended when finish returns.
-func (e *Env) start(command string, input bool) (*process, error) {
+func (e *Env) start(command string, input bool) (*running, error) {
 	if err := checkDir(e.Cwd); err != nil {
 		return nil, err
 	}
-	failed := func(err error, open ...*os.File) (*process, error) {
+	failed := func(err error, open ...*os.File) (*running, error) {
 		for _, f := range open {
 			f.Close()
 		}
@@ -37,7 +39,7 @@ func (e *Env) start(command string, input bool) (*process, error) {
 	cmd := shellCommand(command)
 	cmd.Dir, cmd.Env = e.Cwd, e.environ()
 	cmd.Stdout, cmd.Stderr = w, w
-	p := &process{
+	p := &running{
 		out: newTail(orDefault(e.OutputLimit, defaultOutputLimit)), output: r,
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
@@ -48,7 +50,7 @@ func (e *Env) start(command string, input bool) (*process, error) {
 		}
 		cmd.Stdin = in
 	}
-	p.group, err = startGroup(cmd)
+	p.group, err = process.Start(cmd)
 	w.Close()
 	if in != nil {
 		in.Close()
@@ -79,17 +81,17 @@ func (e *Env) start(command string, input bool) (*process, error) {
 
 // finish ends what is left of the group, the command itself too, and takes the
 // rest of the output. Nothing of it runs when it returns.
-func (p *process) finish(grace time.Duration) {
+func (p *running) finish(grace time.Duration) {
 	if p.stdin != nil {
 		p.stdin.Close()
 	}
-	if p.group.terminate() {
+	if p.group.Terminate() {
 		select {
 		case <-p.drained:
 		case <-time.After(grace):
 		}
 	}
-	p.group.kill()
+	p.group.Kill()
 	<-p.exited
 	select {
 	case <-p.drained:
@@ -98,5 +100,5 @@ func (p *process) finish(grace time.Duration) {
 	}
 	p.output.Close()
 	<-p.drained
-	p.group.close()
+	p.group.Close()
 }

@@ -14,29 +14,6 @@ const dontWait = syscall.O_NONBLOCK
 
 func shellCommand(command string) *exec.Cmd { return exec.Command("/bin/sh", "-c", command) }
 
-// group is a command with everything it starts, as long as that does not leave
-// its process group.
-type group struct{ pgid int }
-
-// startGroup starts cmd as the leader of a session and group of its own: it
-// has no terminal, so nothing in it can wait for a password.
-func startGroup(cmd *exec.Cmd) (*group, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &group{pgid: cmd.Process.Pid}, nil
-}
-
-// terminate asks the group to end; false if nobody is left in it. It is also
-// called just after the leader was waited for: a group's number is not given
-// away while it has members, and an empty group is simply not found.
-func (g *group) terminate() bool { return syscall.Kill(-g.pgid, syscall.SIGTERM) == nil }
-
-func (g *group) kill() { _ = syscall.Kill(-g.pgid, syscall.SIGKILL) }
-
-func (g *group) close() {}
-
 // signalName is the signal that ended a process, "" if none did.
 func signalName(s *os.ProcessState) string {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

@@ -166,7 +166,7 @@ func (e *Env) runCommand(ctx context.Context, command string, limit time.Duratio
 		case <-timer.C:
 			stop = "timeout"
 		case <-killer:
-			p.group.kill()
+			p.group.Kill()
 		case <-tick.C:
 			if wait -= showEvery; wait > 0 || p.out.written() == shown {
 				break
@@ -178,7 +178,7 @@ func (e *Env) runCommand(ctx context.Context, command string, limit time.Duratio
 		}
 		if stop != "" && why == "" {
 			why, done = stop, nil
-			p.group.terminate()
+			p.group.Terminate()
 			killer = time.After(grace)
 		}
 	}
