@@ -160,6 +160,9 @@ type Host interface {
 	// would: the agent's Set is called, and every attached editor is told. It
 	// returns when that is decided, with the error of Set.
 	Set(ctx context.Context, change Change) error
+	// Changed says that the agent has changed its modes or options by itself, and
+	// what they are now: every attached editor is told.
+	Changed(ctx context.Context, now Settings) error
 	// Replay gives the session's log from its beginning, in order.
 	Replay(ctx context.Context, yield func(Record) error) error
 }

@@ -88,3 +88,19 @@ func (h *host) Set(ctx context.Context, change Change) error {
 		return ctx.Err()
 	}
 }
+
+func (h *host) Changed(ctx context.Context, now Settings) error {
+	s := h.s
+	if !s.inbox.post(message{act: func() {
+		// Before the session exists its first settings are those of Open.
+		if s.host != h || !s.born || s.decided.Deleted {
+			return
+		}
+		if old := s.decided.Settings; string(old.Modes) != string(now.Modes) || string(old.Options) != string(now.Options) {
+			s.changed(Origin{}, now)
+		}
+	}}) {
+		return ErrClosed
+	}
+	return ctx.Err()
+}
