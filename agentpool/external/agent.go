@@ -149,7 +149,7 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 		blocks = append([]json.RawMessage{acp.TextBlock(preface)}, blocks...)
 	}
 	var params acp.Builder
-	params.String("sessionId", l.id).Raw("prompt", acp.List(blocks...))
+	params.String("sessionId", l.id()).Raw("prompt", acp.List(blocks...))
 	if len(in.Meta) > 0 {
 		params.Raw("_meta", in.Meta)
 	}
@@ -170,7 +170,7 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 	case <-ctx.Done():
 		// It answers when it has stopped; if it does not the session gives it up,
 		// which ends the life.
-		l.notify("session/cancel", sessionParams(l.id))
+		l.notify("session/cancel", sessionParams(l.id()))
 		got = <-done
 	}
 	if got.err != nil {
@@ -194,7 +194,7 @@ func (a *Agent) Set(ctx context.Context, change session.Change) (session.Setting
 		return session.Settings{}, err
 	}
 	var params acp.Builder
-	params.String("sessionId", l.id)
+	params.String("sessionId", l.id())
 	if change.Mode != "" {
 		params.String("modeId", change.Mode)
 		if _, err := l.call(ctx, "session/set_mode", params.JSON()); err != nil {

@@ -16,9 +16,9 @@ func (l *life) end() {
 	l.ended.Do(func() {
 		defer close(l.over)
 		l.cancel()
-		if l.lives() && l.id != "" && l.can("sessionCapabilities", "close") {
+		if l.lives() && l.id() != "" && l.can("sessionCapabilities", "close") {
 			ctx, cancel := context.WithTimeout(context.Background(), exitTime/2)
-			_, _ = l.call(ctx, "session/close", sessionParams(l.id)) // it ends in any case
+			_, _ = l.call(ctx, "session/close", sessionParams(l.id())) // it ends in any case
 			cancel()
 		}
 		l.peer.Close(nil) // closes its stdin, and our end of its stdout

@@ -12,7 +12,7 @@ import (
 func (l *life) hear(method string, params json.RawMessage, _ uint64) {
 	switch method {
 	case "session/update":
-		if id, _ := acp.GetString(params, "sessionId"); l.id != "" && id != l.id {
+		if id, _ := acp.GetString(params, "sessionId"); l.id() != "" && id != l.id() {
 			return // of a session that is not ours: programs have had others before
 		}
 		if u, ok := acp.Get(params, "update"); ok {

@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,9 +46,9 @@ type life struct {
 	cancel context.CancelFunc
 
 	calls atomic.Uint64
-	caps  json.RawMessage // agentCapabilities
-	id    string          // the session's, as the program calls it
-	mute  atomic.Bool     // a replay is left out
+	caps  json.RawMessage        // agentCapabilities
+	name  atomic.Pointer[string] // the session's id at the program; nil before it has one
+	mute  atomic.Bool            // a replay is left out
 
 	order order
 }
@@ -59,6 +60,7 @@ func (a *Agent) start(ctx context.Context) (*life, error) {
 	environ := a.findEnviron(ctx)
 	l := &life{a: a, exited: make(chan struct{}), over: make(chan struct{})}
 	l.mark = fmt.Sprintf("%s.%d.%d", a.meta.ID, os.Getpid(), lives.Add(1))
+	l.order.life = rand.Text()[:6]
 	environ = append(environ, Marker+"="+l.mark)
 	program, err := process.Find(a.cfg.Command[0], a.meta.Cwd, environ)
 	if err != nil {
@@ -173,6 +175,14 @@ func (l *life) hello(ctx context.Context) error {
 	return nil
 }
 
+// id is the session's id at the program, "" before it has one.
+func (l *life) id() string {
+	if p := l.name.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
 // can says whether the program has a capability; an object counts as one.
 func (l *life) can(path ...string) bool {
 	v, ok := acp.GetPath(l.caps, path...)
@@ -225,7 +235,7 @@ func (l *life) create(ctx context.Context) error {
 
 // took notes what the answer to new, load or resume says.
 func (l *life) took(id string, result json.RawMessage) {
-	l.id = id
+	l.name.Store(&id)
 	l.a.mu.Lock()
 	defer l.a.mu.Unlock()
 	if modes, ok := acp.Get(result, "modes"); ok && string(modes) != "null" {
@@ -268,7 +278,7 @@ func (l *life) restore(ctx context.Context) error {
 // again has the program take up its session; why says why it does not.
 func (l *life) again(ctx context.Context, id string) (why string, err error) {
 	var result json.RawMessage
-	l.id = id
+	l.name.Store(&id)
 	switch {
 	case l.can("sessionCapabilities", "resume"):
 		result, err = l.call(ctx, "session/resume", l.setup(id))
@@ -277,11 +287,11 @@ func (l *life) again(ctx context.Context, id string) (why string, err error) {
 		result, err = l.call(ctx, "session/load", l.setup(id))
 		l.mute.Store(false)
 	default:
-		l.id = ""
+		l.name.Store(nil)
 		return "it cannot take up sessions", nil
 	}
 	if e, ok := asError(err); ok {
-		l.id = ""
+		l.name.Store(nil)
 		return "it does not know it any more (" + e.Message + ")", nil
 	}
 	if err != nil {
@@ -298,7 +308,7 @@ func (l *life) sameSettings(ctx context.Context, was session.Settings) {
 	if mode, ok := acp.GetString(was.Modes, "currentModeId"); ok {
 		if current, has := acp.GetString(now.Modes, "currentModeId"); has && current != mode {
 			var b acp.Builder
-			if _, err := l.call(ctx, "session/set_mode", b.String("sessionId", l.id).String("modeId", mode).JSON()); err == nil {
+			if _, err := l.call(ctx, "session/set_mode", b.String("sessionId", l.id()).String("modeId", mode).JSON()); err == nil {
 				l.a.modeIs(mode)
 			}
 		}
@@ -318,7 +328,7 @@ func (l *life) sameSettings(ctx context.Context, was session.Settings) {
 			continue
 		}
 		var b acp.Builder
-		result, err := l.call(ctx, "session/set_config_option", b.String("sessionId", l.id).String("configId", id).Raw("value", v).JSON())
+		result, err := l.call(ctx, "session/set_config_option", b.String("sessionId", l.id()).String("configId", id).Raw("value", v).JSON())
 		if options, ok := acp.Get(result, "configOptions"); err == nil && ok {
 			l.a.optionsAre(options)
 		}

@@ -11,7 +11,7 @@ import (
 
 // admit takes a request of the program. What nobody serves is answered -32601.
 func (l *life) admit(r *jsonrpc.Request) jsonrpc.Handler {
-	if id, ok := acp.GetString(r.Params, "sessionId"); ok && l.id != "" && id != l.id {
+	if id, ok := acp.GetString(r.Params, "sessionId"); ok && l.id() != "" && id != l.id() {
 		return refused(session.CodeParams, "sessionId: "+id+" is no session of this connection")
 	}
 	switch r.Method {
