@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hermesd/hermesd/agentpool/external"
 	"github.com/hermesd/hermesd/agentpool/native"
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/rs/zerolog"
@@ -27,12 +28,16 @@ type Config struct {
 
 // AgentConfig configures one agent.
 type AgentConfig struct {
-	Type   string // "native"; "" means native
-	Native native.Config
+	Type     string // one of the types; "" means native
+	Native   native.Config
+	External external.Config
 }
 
-// TypeNative is the agent that is built in.
-const TypeNative = "native"
+// Types of agents.
+const (
+	TypeNative   = "native"   // the agent that is built in
+	TypeExternal = "external" // a program that speaks ACP
+)
 
 // Validate says what is wrong with the configuration, naming the agent.
 func (c Config) Validate() error {
@@ -44,14 +49,28 @@ func (c Config) Validate() error {
 	}
 	for _, name := range c.sorted() {
 		a := c.Agents[name]
-		if a.Type != "" && a.Type != TypeNative {
-			return fmt.Errorf("agents.%s: the type %q is unknown: it is native", name, a.Type)
-		}
-		if err := a.Native.Validate(); err != nil {
+		if err := a.validate(); err != nil {
 			return fmt.Errorf("agents.%s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+func (a AgentConfig) validate() error {
+	switch a.kind() {
+	case TypeNative:
+		return a.Native.Validate()
+	case TypeExternal:
+		return a.External.Validate()
+	}
+	return fmt.Errorf("the type %q is unknown: it is %s or %s", a.Type, TypeNative, TypeExternal)
+}
+
+func (a AgentConfig) kind() string {
+	if a.Type == "" {
+		return TypeNative
+	}
+	return a.Type
 }
 
 func (c Config) sorted() []string { return slices.Sorted(maps.Keys(c.Agents)) }
@@ -87,7 +106,7 @@ type Info struct {
 func (p *Pool) List() []Info {
 	var all []Info
 	for _, name := range p.cfg.sorted() {
-		all = append(all, Info{Name: name, Type: TypeNative, Default: name == p.cfg.Default})
+		all = append(all, Info{Name: name, Type: p.cfg.Agents[name].kind(), Default: name == p.cfg.Default})
 	}
 	return all
 }
@@ -111,17 +130,30 @@ func (p *Pool) named(name string) string {
 
 // Login implements session.Logins.
 func (p *Pool) Login(ctx context.Context, agent string) session.Login {
-	return p.cfg.Agents[p.named(agent)].Native.Login(ctx)
+	if a := p.cfg.Agents[p.named(agent)]; a.kind() == TypeNative {
+		return a.Native.Login(ctx)
+	}
+	return session.Login{} // external agents are logged in to by their own programs
 }
 
 // Authenticate implements session.Logins.
 func (p *Pool) Authenticate(ctx context.Context, agent, method string) error {
-	return p.cfg.Agents[p.named(agent)].Native.Authenticate(ctx, method)
+	if a := p.cfg.Agents[p.named(agent)]; a.kind() == TypeNative {
+		return a.Native.Authenticate(ctx, method)
+	}
+	return p.ownLogin(agent)
 }
 
 // Logout implements session.Logins.
 func (p *Pool) Logout(ctx context.Context, agent string) error {
-	return p.cfg.Agents[p.named(agent)].Native.Logout(ctx)
+	if a := p.cfg.Agents[p.named(agent)]; a.kind() == TypeNative {
+		return a.Native.Logout(ctx)
+	}
+	return p.ownLogin(agent)
+}
+
+func (p *Pool) ownLogin(agent string) error {
+	return &session.Error{Code: session.CodeParams, Message: fmt.Sprintf("log in to the agent %s with its own program: hermesd keeps nothing of it", p.named(agent))}
 }
 
 // Open implements session.Agents. The error for a name that does not exist
@@ -135,13 +167,17 @@ func (p *Pool) Open(ctx context.Context, spec session.Spec, host session.Host) (
 			Message: fmt.Sprintf("there is no agent %q: configured are %s", name, p.cfg.names()),
 		}
 	}
-	if cfg.Type != "" && cfg.Type != TypeNative {
-		return nil, session.Settings{}, &session.Error{
-			Code:    session.CodeInternal,
-			Message: fmt.Sprintf("the agent %q has the unknown type %q: it is native", name, cfg.Type),
-		}
+	if err := cfg.validate(); err != nil {
+		return nil, session.Settings{}, &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the agent %q: %s", name, err)}
 	}
-	agent, settings, err := native.Open(ctx, spec, host, cfg.Native)
+	var agent session.Agent
+	var settings session.Settings
+	var err error
+	if cfg.kind() == TypeExternal {
+		agent, settings, err = external.Open(ctx, spec, host, cfg.External)
+	} else {
+		agent, settings, err = native.Open(ctx, spec, host, cfg.Native)
+	}
 	if err != nil {
 		p.log.Error().Err(err).Str("agent", name).Str("session", string(spec.Meta.ID)).Msg("opening an agent failed")
 		return nil, session.Settings{}, err

@@ -90,6 +90,8 @@ func (h *fakeHost) Record(ctx context.Context, data []byte) error {
 	return nil
 }
 
+func (h *fakeHost) Changed(context.Context, session.Settings) error { return nil }
+
 func (h *fakeHost) Barrier(ctx context.Context) error {
 	h.order("barrier")
 	return ctx.Err()

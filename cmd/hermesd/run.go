@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermesd/hermesd/agentpool"
 	"github.com/hermesd/hermesd/agentpool/environ"
+	"github.com/hermesd/hermesd/agentpool/external"
 	"github.com/hermesd/hermesd/agentpool/native"
 	"github.com/hermesd/hermesd/agentpool/native/llm/catalog"
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
@@ -228,7 +229,10 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 	tools := o.Config.Tools
 	for name, a := range o.Config.Agents {
 		if a.Type != configs.Native {
-			log.Warn().Str("agent", name).Msg("this version runs the built-in agent only: the agent is left out")
+			c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeExternal, External: external.Config{
+				Name: name, Command: a.Command, Env: a.Env, Environ: o.loginEnviron(), Version: o.Version,
+				Stderr: int(o.Config.Limits.AgentStderr), Log: log.With().Str("part", "agents").Logger(),
+			}}
 			continue
 		}
 		c.Agents[name] = agentpool.AgentConfig{Type: agentpool.TypeNative, Native: native.Config{
@@ -249,6 +253,9 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 	}
 	var catalogs []*catalog.Catalog
 	for name, a := range c.Agents {
+		if a.Type == agentpool.TypeExternal {
+			continue
+		}
 		a.Native.Catalog = catalog.New(a.Native.CatalogConfig())
 		a.Native.Common = new(native.Common)
 		catalogs = append(catalogs, a.Native.Catalog)
