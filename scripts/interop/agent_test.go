@@ -60,7 +60,9 @@ func TestOfficialSDKAsAnAgent(t *testing.T) {
 	}
 	sees := func(e *acpclient.Client, what string) {
 		t.Helper()
-		if _, err := e.Await(ctx, 0, func(x acpclient.Entry) bool { return x.Kind == acpclient.Update && strings.Contains(string(x.Raw), what) }); err != nil {
+		if _, err := e.Await(ctx, 0, func(x acpclient.Entry) bool {
+			return x.Kind == acpclient.Update && strings.Contains(string(x.Raw), what)
+		}); err != nil {
 			t.Fatalf("waiting for %s: %v", what, err)
 		}
 	}
