@@ -230,6 +230,7 @@ func TestADeniedEditIsNotRedoneUnaskedInTheTurn(t *testing.T) {
 		{"cp into the folder", func() (string, string) { return run("cp new/secret.txt dir") }, true},
 		{"mv", func() (string, string) { return run("mv other.txt dir/secret.txt") }, true},
 		{"moving the folder", func() (string, string) { return run("mv dir gone") }, true},
+		{"moving the folder with the tool", func() (string, string) { return "move_file", `{"from":"dir","to":"gone"}` }, true},
 		{"rm", func() (string, string) { return run("rm dir/secret.txt") }, true},
 		{"dd", func() (string, string) { return run("dd if=other.txt of=dir/secret.txt") }, true},
 		{"a name in pieces", func() (string, string) { return run("echo x > dir/sec''ret.t\\xt") }, true},
@@ -292,6 +293,21 @@ func TestADeniedEditIsNotRedoneUnaskedInTheTurn(t *testing.T) {
 				t.Error("it is remembered in the next turn")
 			}
 		})
+	}
+}
+
+// A file is installed by the folder that holds it, with a name that is only
+// then what makes it sensitive.
+func TestAFileIsNotInstalledUnaskedByMovingItsFolder(t *testing.T) {
+	move := &script{messages: [][]llm.Event{{calling("write_file", `{"path":"x/workflows/ci.yml","content":"x"}`)}, {calling("move_file", `{"from":"x","to":".github"}`)}, {calling("write_file", `{"path":".github/workflows/ci.yml","content":"x"}`)}, nil}}
+	w := newWorld(t, Config{LLM: move, ApprovalMode: "workspace_session"})
+	w.answer = choose(rejectOnce)
+	w.prompt("go")
+	if len(w.asked) != 2 || w.offered() != "allow_once reject_once" {
+		t.Errorf("asked %d times", len(w.asked))
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, ".github")); err == nil {
+		t.Error("it was moved")
 	}
 }
 

@@ -134,8 +134,21 @@ func (t thing) describe(p place) string {
 	return fmt.Sprintf("%s, %s", p.shown, plural(int(t.info.Size()), "byte"))
 }
 
-// names lists what is in a folder for people.
-func (t thing) names() string {
+// names are what is in a folder, relative to it.
+func (t thing) names() []string {
+	all := make([]string, len(t.tree))
+	for i, line := range t.tree {
+		if !strings.HasSuffix(line, string(filepath.Separator)) {
+			line = line[:strings.LastIndexByte(line, '\t')] // the time
+			line = line[:strings.LastIndexByte(line, '\t')] // the size
+		}
+		all[i] = filepath.Clean(line)
+	}
+	return all
+}
+
+// listed shows what is in a folder to people.
+func (t thing) listed() string {
 	var b strings.Builder
 	for i, line := range t.tree {
 		if i == maxTreeShown {
@@ -176,7 +189,7 @@ func (DeleteFile) Plan(ctx context.Context, e *Env, args json.RawMessage) (*Acti
 			return nil, fmt.Errorf("%s is a folder with %d things in it: with recursive all of them are removed", p.label, len(was.tree))
 		}
 		a.Title += " and all that is in it"
-		a.Content = []Content{{Text: was.describe(p) + ":\n" + Fence("", was.names())}}
+		a.Content = []Content{{Text: was.describe(p) + ":\n" + Fence("", was.listed())}}
 		if a.Need.Sensitive == "" {
 			a.Need.Sensitive = "the folder is removed with all that is in it"
 		}

@@ -180,6 +180,30 @@ func TestMoveReplacesNothing(t *testing.T) {
 	}
 }
 
+// What a folder holds has other names in another place, and is judged by both.
+func TestMovingAFolderIsJudgedByAllThatIsInIt(t *testing.T) {
+	base := tempDir(t)
+	e := &Env{Cwd: filepath.Join(base, "w"), Protected: []string{filepath.Join(base, "p/state")}}
+	put(t, filepath.Join(base, "p/state/file"), "")
+	for _, c := range []struct {
+		holds, from, to string
+		want            bool
+	}{
+		{"x/workflows/ci.yml", "x", ".github", true}, {".github/workflows/ci.yml", ".github", "x", true}, {"x/.github/workflows/ci.yml", "x", "y", true}, {"x/a/.git/hooks/pre-commit", "x", "y", true}, {"x/systemd/user/a.service", "x", ".config", true},
+		{"x/a\tb/.git/config", "x", "y", true}, {"x/.git\t1\t2", "x", "y", false}, {"x/deep/er/key.pem", "x/deep", "y", true}, {"../p/more/a", "../p", "q", true},
+		{"x/README.md", "x", ".github", false}, {"x/workflows/ci.yml", "x", "y", false}, {"x/a.go", "x", "y/z", false},
+	} {
+		put(t, filepath.Join(e.Cwd, c.holds), "x")
+		a, err := plan(t, MoveFile{}, e, m{"from": c.from, "to": c.to})
+		if err != nil || (a.Need.Sensitive != "") != c.want {
+			t.Errorf("%+v: %+v, %v", c, a, err)
+		}
+		if !strings.HasPrefix(c.from, "..") {
+			os.RemoveAll(e.Cwd)
+		}
+	}
+}
+
 func TestAPictureIsReadAsOne(t *testing.T) {
 	e := &Env{Cwd: tempDir(t), Files: &editor{files: map[string]string{}}}
 	var b bytes.Buffer

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // MoveFile gives a file or folder another name or place.
@@ -54,6 +55,9 @@ func (MoveFile) Plan(ctx context.Context, e *Env, args json.RawMessage) (*Action
 	both := changes{{place: from}, {place: to}}
 	need := both.need(e)
 	need.Scope = fmt.Sprintf("edits of %s and %s in this session", from.label, to.label)
+	if need.Sensitive == "" {
+		need.Sensitive = e.sensitiveTree(was.names(), from, to)
+	}
 	return &Action{
 		Title:     fmt.Sprintf("Move %s to %s", oneLine(from.label, 80), oneLine(to.label, 80)),
 		Locations: []Location{{Path: from.shown}, {Path: to.shown}},
@@ -83,6 +87,28 @@ func (MoveFile) Plan(ctx context.Context, e *Env, args json.RawMessage) (*Action
 			}, nil
 		},
 	}, nil
+}
+
+// sensitiveTree returns why an edit of anything in a tree, by the names it has in
+// one of the places, is asked about in every mode; "" if nothing is.
+func (e *Env) sensitiveTree(names []string, places ...place) string {
+	for _, p := range places {
+		for _, dir := range slices.Concat(e.Protected, systemDirs) {
+			if real, err := realPath(dir); err == nil {
+				dir = real
+			}
+			if within(dir, p.real) {
+				return dir + " lies in it"
+			}
+		}
+		for _, name := range names {
+			path := filepath.Join(p.real, name)
+			if why := sensitiveName(path); why != "" {
+				return path + " " + why
+			}
+		}
+	}
+	return ""
 }
 
 // free tells that nothing stands at a place.
