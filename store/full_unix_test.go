@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func onFullDisk(dir string) error {
 		}
 		return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l)
 	}
-	s, err := Open(dir, Options{TransferAfter: time.Millisecond, TransferBytes: 10000, MaxBacklog: 100000, SegmentBytes: 100000})
+	s, err := Open(dir, Options{TransferAfter: time.Millisecond, TransferBytes: 10000, MaxBacklog: 100000})
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,17 @@ func onFullDisk(dir string) error {
 		if err := s.moveOnce(); err != nil {
 			return err
 		}
+		names, err := listSegments(s.journal)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(segmentName(s.journal, names[len(names)-1]))
+		if err != nil {
+			return err
+		}
+		end := uint64(len(bytes.TrimRight(data, "\x00")))
 		s.moving.Lock() // so that something is left to be moved
-		if err := room(20000); err != nil {
+		if err := room(end + 30000); err != nil {
 			return err
 		}
 		for sink.Err() == nil {
