@@ -23,6 +23,9 @@ func (x *reader) started(f []string, in *feed, level int) {
 		return
 	}
 	first := f[0]
+	if first == bracket {
+		first = "[" // the command test
+	}
 	if strings.Contains(path.Base(first), unknown) || hasPattern(first) {
 		x.unclear("which command runs is only known when it runs")
 		// It may be nothing, or something that starts the rest.
@@ -330,6 +333,8 @@ func (x *reader) fed(in *feed, why string) {
 // shell reads the call of a shell.
 func (x *reader) shell(name string, args []string, in *feed) {
 	x.mixed()
+	defer func(was bool) { x.bash = was }(x.bash)
+	x.bash = name == "bash" || name == "rbash" || name == "sh" && x.w.Bash
 	takesText, stdin := false, false
 	for len(args) > 0 && len(args[0]) > 1 && (args[0][0] == '-' || args[0][0] == '+') {
 		o := args[0]

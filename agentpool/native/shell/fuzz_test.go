@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mvdan.cc/sh/v3/syntax"
 	"pgregory.net/rapid"
 )
 
@@ -13,7 +14,7 @@ import (
 var hardlines = []string{"rm -rf /", "sudo rm -fr /*", "mkfs.ext4 /dev/sda1", "dd if=x of=/dev/sda", ":(){ :|:& };:", "shutdown -h now", "kill -9 -1", "sh -c 'rm -rf /'", "echo / | xargs rm -rf", `r\m -r"f" "$HOME"`}
 
 func parses(line string) bool {
-	_, err := parse(line)
+	_, err := parse(line, syntax.LangBash)
 	return err == nil
 }
 

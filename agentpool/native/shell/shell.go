@@ -35,6 +35,9 @@ type World struct {
 	Home string // absolute; "" if there is none
 	// Getenv gives the environment the command gets; nil: nothing is known of it.
 	Getenv func(name string) (string, bool)
+	// Bash says that sh is bash. Else it may be any shell: what shells read
+	// differently is read in both ways, or is unclear.
+	Bash bool
 	// Real resolves the links of an absolute path as far as it exists; nil: none.
 	Real func(path string) string
 }
@@ -107,6 +110,7 @@ type reader struct {
 	worked []string
 	cond   int // above 0: what is read may run or not, or not at once
 	depth  int
+	bash   bool // bash runs it
 	steps  *int
 	plain  bool // Parts is still what all of it is
 	parts  []part
@@ -121,13 +125,13 @@ type part struct {
 }
 
 func newReader(w World) *reader {
-	return &reader{w: w, r: &Report{}, vars: map[string][]string{}, dirs: []string{w.Cwd}, steps: new(int), plain: true, names: map[string]bool{}}
+	return &reader{w: w, bash: w.Bash, r: &Report{}, vars: map[string][]string{}, dirs: []string{w.Cwd}, steps: new(int), plain: true, names: map[string]bool{}}
 }
 
 // within is a reader of a text in the text that x reads.
 func (x *reader) within() *reader {
 	y := newReader(x.w)
-	y.steps, y.depth = x.steps, x.depth+1
+	y.steps, y.depth, y.bash = x.steps, x.depth+1, x.bash
 	for k, v := range x.vars {
 		y.vars[k] = slices.Clone(v)
 	}

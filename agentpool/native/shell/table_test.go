@@ -69,6 +69,10 @@ func TestVerdicts(t *testing.T) {
 while True: os.fork()'`, never},
 		{"trap 'rm -rf /' EXIT", never}, {"alias ll='ls -l'", unclear}, {"alias x='rm -rf /'\nx", never}, {`set -- rm -rf /; "$@"`, never}, {`# rm -rf /`, mixed}, {"true # rm -rf /", plain}, {"echo a #\nrm -rf /", never},
 
+		// What bash and other shells read differently.
+		{`((reboot))`, never}, {`((shutdown -h))`, never}, {`((echo > owned))`, unclear}, {`[[ x > .env ]]`, unclear}, {`if [[ -f a ]]; then cat a; fi`, unclear}, {`echo $[x >a/b + 1 ]`, unclear}, {`let 'x=1'`, unclear}, {`echo "$[1]"`, unclear}, {"cat <<EOF\n$[ 1 ]\nEOF", unclear}, {`sh -c '((reboot))'`, never}, {`sh -c '[[ x ]]'`, unclear}, {`bash -c '[[ x > a ]]'`, mixed}, {`bash -c 'sh -c "[[ x > a ]]"'`, unclear},
+		{`x &> f`, unclear}, {`cat <(x)`, unclear}, {`A=(1 2)`, unclear}, {`x |& y`, unclear}, {`echo ${X/a/b}`, unclear}, {`export A=b`, mixed}, {`time ls`, mixed}, {`echo $((1 + 2))`, mixed}, {`[ a = b ] && ls`, plain}, {`coproc reboot`, never}, {`time -o f reboot`, never}, {`a[1]=x reboot`, never}, {`a+=b reboot`, never},
+
 		// Wrappers.
 		{`sudo rm -rf /`, never}, {`sudo -u root -- rm -rf /`, never}, {`sudo A=b rm -rf /`, never}, {`doas rm -rf /`, never}, {`env rm -rf /`, never}, {`env -i A=b rm -rf /`, never}, {`env -u X rm -rf /`, never}, {`env -S 'rm -rf /'`, never}, {`A=b rm -rf /`, never}, {`nohup rm -rf / &`, never}, {`timeout 5 rm -rf /`, never}, {`timeout -s KILL 5 rm -rf /`, never}, {`nice rm -rf /`, never}, {`nice -n 5 rm -rf /`, never}, {`ionice -c 3 rm -rf /`, never}, {`setsid -f rm -rf /`, never},
 		{`stdbuf -oL rm -rf /`, never}, {`command rm -rf /`, never}, {`builtin eval 'rm -rf /'`, never}, {`exec rm -rf /`, never}, {`exec -a x rm -rf /`, never}, {`busybox rm -rf /`, never}, {`chroot /mnt rm -rf /`, never}, {`strace -f rm -rf /`, never}, {`sh -c 'rm -rf /'`, never}, {`bash -lc "cd /; rm -rf *"`, never}, {`bash -o pipefail -c 'rm -rf /'`, never}, {`su -c 'rm -rf /'`, never}, {`sudo -s 'rm -rf /'`, never}, {`sh -c 'sh -c "rm -rf /"'`, never}, {`$SHELL -c 'rm -rf /'`, never}, {`sh -c "$X"`, mixed}, {`sh -c "$1"`, unclear},
@@ -119,6 +123,7 @@ func TestWhatACommandWrites(t *testing.T) {
 		`dd if=a of=b`: "/src/proj/b", `ln -sf a b`: "/src/proj/a /src/proj/b /src/proj/b/a", `touch a`: "/src/proj/a", `rm a`: "/src/proj/a", `sort -o a b`: "/src/proj/a", `sort a`: "", `curl -o a u`: "/src/proj/a", `curl -sSLo a u`: "/src/proj/a", `wget -O a u`: "/src/proj/a", `gofmt -w a`: "/src/proj/a", `gofmt -l a`: "",
 		`go build --o .git/hooks/pre-commit ./evil`: "/src/proj/.git/hooks/pre-commit", `go build --o=a .`: "/src/proj/a", `go build -o=a .`: "/src/proj/a", `go test --coverprofile a`: "/src/proj/a",
 		`cd sub && echo x > a`: "/src/proj/sub/a", `cd sub; echo x > a`: "/src/proj/a /src/proj/sub/a", `cd sub && echo x > a && cd .. && echo > b`: "/src/proj/b /src/proj/sub/a", `sh -c 'echo > a'`: "/src/proj/a", `F=a; echo > $F`: "/src/proj/a", `find . -name x -fprint a`: "/src/proj/a", `git config a.b c`: "/src/proj/.git/config", `git config --global a.b c`: "/home/me/.gitconfig", `install -m 600 a b`: "/src/proj/a /src/proj/b /src/proj/b/a",
+		`((echo > owned))`: "/src/proj/owned", `[[ x > .env ]]`: "/src/proj/.env", `echo $[x >a/b + 1 ]`: "/src/proj/a/b",
 		`cat a`: "", `ls > /dev/null 2>&1`: "", `echo '> a'`: "", `(cd /tmp && touch x)`: "/tmp/x", `uniq a b`: "/src/proj/b", `f() { echo > a; }; f`: "/src/proj/a", `x > "$(echo a)"`: "/src/proj/a", `env echo x > a`: "/src/proj/a", `xargs touch a`: "/src/proj/a ?",
 	} {
 		got := strings.ReplaceAll(strings.Join(Read(line, here()).Writes, " "), Unknown, "?")

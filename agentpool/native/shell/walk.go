@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -42,11 +43,68 @@ func (x *reader) text(line string) {
 		x.risky("it contains characters that cannot be seen or look like others")
 	}
 	// What stands before a mistake has run when a shell gets to it.
-	stmts, err := parse(line)
+	stmts, err := parse(line, syntax.LangBash)
 	if err != nil {
 		x.unclear("it cannot be parsed")
 		x.forbid(scanText(line))
 	}
+	if !x.bash {
+		x.posix(line, stmts)
+	}
+	x.list(stmts)
+}
+
+// posix reads a line as a shell that is not bash does, where that is something
+// else.
+func (x *reader) posix(line string, asBash []*syntax.Stmt) {
+	stmts, err := parse(line, syntax.LangPOSIX)
+	if err != nil {
+		x.unclear("it is written for bash, and sh may not be that")
+	}
+	for _, s := range asBash {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.ArithmCmd, *syntax.TestClause, *syntax.LetClause:
+				x.unclear("it has a condition or sum of bash, which other shells take for commands and files")
+			case *syntax.ArithmExp:
+				if n.Bracket {
+					x.unclear("it has a sum of bash, which other shells take for words and files")
+				}
+			}
+			return true
+		})
+	}
+	if slices.Equal(shape(stmts), shape(asBash)) {
+		return
+	}
+	x.mixed()
+	y := x.within()
+	y.depth--
+	y.list(stmts)
+	x.take(y.r)
+}
+
+// nodeAt is a node of a tree of statements, by its kind and place.
+type nodeAt struct {
+	kind     reflect.Type
+	from, to uint
+}
+
+// shape is what there is of statements, and where.
+func shape(stmts []*syntax.Stmt) (all []nodeAt) {
+	for _, s := range stmts {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			if n != nil {
+				all = append(all, nodeAt{reflect.TypeOf(n), n.Pos().Offset(), n.End().Offset()})
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// list reads the statements of a line.
+func (x *reader) list(stmts []*syntax.Stmt) {
 	if forkBomb(stmts) {
 		x.forbid("it is a fork bomb")
 	}
@@ -61,8 +119,8 @@ func unseen(r rune) bool {
 }
 
 // parse returns the statements of a line, with an error those before it.
-func parse(line string) (stmts []*syntax.Stmt, err error) {
-	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
+func parse(line string, as syntax.LangVariant) (stmts []*syntax.Stmt, err error) {
+	p := syntax.NewParser(syntax.Variant(as))
 	// Not left early: the parser yields once more after some of its errors.
 	for s, serr := range p.StmtsSeq(strings.NewReader(line)) {
 		switch {

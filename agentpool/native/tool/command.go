@@ -67,13 +67,24 @@ func (e *Env) world(environ []string) shell.World {
 		return "", false
 	}
 	home, _ := getenv("HOME")
-	return shell.World{Cwd: filepath.ToSlash(e.Cwd), Home: home, Getenv: getenv, Real: func(p string) string {
+	return shell.World{Cwd: filepath.ToSlash(e.Cwd), Home: home, Getenv: getenv, Bash: shIsBash(), Real: func(p string) string {
 		real, err := realPath(p)
 		if err != nil {
 			return ""
 		}
 		return real
 	}}
+}
+
+// shIsBash tells whether the shell that runs commands is known to be bash: on macOS
+// sh is what that link says.
+func shIsBash() bool {
+	for _, file := range []string{"/private/var/select/sh", "/bin/sh"} {
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			return filepath.Base(real) == "bash"
+		}
+	}
+	return false
 }
 
 // readsInside tells whether what a reading command reads lies in the session's
