@@ -124,7 +124,11 @@ func (p *port) token(name string, role tokens.Role) string {
 // dial connects, with TLS if the port has it.
 func (p *port) dial() net.Conn {
 	p.t.Helper()
-	c := p.raw()
+	return p.client(p.raw())
+}
+
+// client speaks TLS on a connection if the port does.
+func (p *port) client(c net.Conn) net.Conn {
 	if p.ln.tls == nil {
 		return c
 	}
@@ -572,4 +576,74 @@ func FuzzFirstBytes(f *testing.F) {
 			t.Errorf("%q was let in", said)
 		}
 	})
+}
+
+// Whatever stands in the hello, inside of TLS too: without a good token nobody is
+// let in, with one it is only its own connection that suffers.
+func FuzzHandshake(f *testing.F) {
+	secure, plain := newPort(f, TCP), newPort(f, PlainTCP)
+	for _, s := range []string{
+		`{"hermes":{"link":1,"id":"x","token":"TOKEN"}}`, `{"hermes":{"link":9,"id":"x","token":"TOKEN"}}`, `{"hermes":{"link":1,"token":"TOKEN","env":{"A":"b"}}}`,
+		`{"hermes":{"link":1,"id":"x"}}`, `{"hermes":{"link":0,"token":"TOKEN"}}`, `{"hermes":{"link":1,"token":["TOKEN"]}}`, `{"hermes":{"link":1,"token":"TOKEN","token":""}}`,
+		`{"hermes":{"link":1,"token":"hdi_0000000000000"}}`, `{"hermes":null}`, `{ "hermes" : { "link" : 1 , "token" : "TOKEN" } }`, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, "{\"hermes\":{\xff",
+	} {
+		f.Add([]byte(s+"\n"), true, true)
+		f.Add([]byte(s+"\n"), false, false)
+	}
+	tokens := map[*port]string{secure: secure.token("good", tokens.Control), plain: plain.token("good", tokens.Control)}
+	f.Fuzz(func(t *testing.T, said []byte, withTLS, good bool) {
+		p := plain
+		if withTLS {
+			p = secure
+		}
+		p.forgive()
+		token := "hdt_wrong"
+		if good {
+			token = tokens[p]
+		}
+		said = bytes.ReplaceAll(said, []byte("TOKEN"), []byte(token))
+		dial := func() net.Conn {
+			c, err := net.Dial("tcp", p.ln.Address().HostPort())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+			return p.client(c)
+		}
+		c := dial()
+		defer c.Close()
+		_, _ = c.Write(said)
+		if half, ok := c.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+		answer, _ := io.ReadAll(c)
+		err := <-p.ended
+		if head, _, _ := bytes.Cut(answer, []byte("\n")); bytes.Contains(head, []byte(token)) { // what follows is sent back by this port
+			t.Errorf("%q is answered with its token: %q", said, answer)
+		}
+		if err == nil && !(good && bytes.Contains(said, []byte(token))) {
+			t.Errorf("%q was let in", said)
+		}
+		again := dial()
+		defer again.Close()
+		if w, err := greet(again, tokens[p]); err != nil || w.Error != "" {
+			t.Errorf("after %q nobody is served: %+v, %v", said, w, err)
+		}
+		p.drop()
+	})
+}
+
+// drop closes the connections so far and forgets why they ended.
+func (p *port) drop() {
+	p.mu.Lock()
+	conns := p.conns
+	p.conns = nil
+	p.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+	for len(conns) > 1 { // one was taken by the caller
+		<-p.ended
+		conns = conns[1:]
+	}
 }

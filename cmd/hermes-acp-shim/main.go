@@ -108,20 +108,23 @@ func run(args []string) int {
 		return code
 	}
 
-	err := serve(*agent, *socket, *noStart)
+	id := link.NewID()
+	err := serve(*agent, *socket, *noStart, id)
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, link.ErrNoDaemon):
 		return fail(exitNoDaemon, fmt.Errorf("%w; start one with: hermesd serve", err))
 	case errors.Is(err, link.ErrGone):
-		return fail(exitFailed, fmt.Errorf("%w; reconnect from the editor (that starts hermesd again, sessions are kept)", err))
+		// What the daemon calls this connection in its log.
+		return fail(exitFailed, fmt.Errorf("%w; reconnect from the editor (that starts hermesd again, sessions are kept). Connection %s, see: hermesd logs", err, id[:8]))
 	}
 	return fail(exitFailed, err)
 }
 
-// serve connects the editor with the daemon until one of them leaves.
-func serve(agent, socket string, noStart bool) error {
+// serve connects the editor with the daemon until one of them leaves. id names the
+// connection.
+func serve(agent, socket string, noStart bool, id string) error {
 	parent := os.Getppid()
 	places, err := link.Here()
 	if socket != "" && err == nil {
@@ -146,7 +149,7 @@ func serve(agent, socket string, noStart bool) error {
 	cwd, _ := os.Getwd() // a folder that was removed has no name
 	hello := link.Hello{
 		Link:    link.Number,
-		ID:      link.NewID(),
+		ID:      id,
 		Version: ownVersion(),
 		PID:     os.Getpid(),
 		Cwd:     cwd,

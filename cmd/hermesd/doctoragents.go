@@ -124,12 +124,12 @@ func (d *doctor) lookAtModel(name string, a configs.Agent, environments []surrou
 	case a.BaseURL != "" || a.Provider == "ollama" || a.Provider == "offline":
 		d.say(fine, id, "", "provider %s", a.Provider)
 	case a.Provider == "auto" && len(all) == 0:
-		d.say(note, id, "set "+credentials.Variable("anthropic")+" or another key where the daemon is started, or in credentials.json; then: hermesd stop",
+		d.say(note, id, "hermesd login",
 			"there is no key of a language model: an Ollama on this machine is used, else the offline model, which is none")
 	case a.Provider == "auto":
 		d.say(fine, id, "", "there is a key of %s, from %s", all[0].Provider, all[0].Source)
 	case !slices.ContainsFunc(all, func(c credentials.Credential) bool { return c.Provider == a.Provider }) && variable != "":
-		d.say(wrong, id, "set "+variable+" where the daemon is started, or in credentials.json; then: hermesd stop", "provider %s has no key", a.Provider)
+		d.say(wrong, id, "hermesd login "+a.Provider+"; or set "+variable+" where the daemon is started, then: hermesd stop", "provider %s has no key", a.Provider)
 	default:
 		d.say(fine, id, "", "provider %s", a.Provider)
 	}
