@@ -176,6 +176,9 @@ func (p *Pool) Open(ctx context.Context, spec session.Spec, host session.Host) (
 	if cfg.kind() == TypeExternal {
 		agent, settings, err = external.Open(ctx, spec, host, cfg.External)
 	} else {
+		cfg.Native.Panicked = func(tool string, value any, stack []byte) {
+			p.log.Error().Str("agent", name).Str("session", string(spec.Meta.ID)).Str("tool", tool).Interface("panic", value).Bytes("stack", stack).Msg("a tool panicked")
+		}
 		agent, settings, err = native.Open(ctx, spec, host, cfg.Native)
 	}
 	if err != nil {

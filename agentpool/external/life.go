@@ -100,7 +100,7 @@ func (a *Agent) start(ctx context.Context) (*life, error) {
 			a.cfg.Log.Debug().Str("agent", a.cfg.Name).Str("session", string(a.meta.ID)).Err(err).Int("bytes", len(line)).Msg("a line of the agent is no message")
 		},
 		Panicked: func(method string, value any, stack []byte) {
-			a.cfg.Log.Error().Str("method", method).Interface("panic", value).Bytes("stack", stack).Msg("serving an agent panicked")
+			a.cfg.Log.Error().Str("agent", a.cfg.Name).Str("session", string(a.meta.ID)).Str("method", method).Interface("panic", value).Bytes("stack", stack).Msg("serving an agent panicked")
 		},
 	})
 	go l.wait()
@@ -212,6 +212,11 @@ func (l *life) servers() json.RawMessage {
 		if kind == "http" && !l.can("mcpCapabilities", "http") || kind == "sse" && !l.can("mcpCapabilities", "sse") {
 			name, _ := acp.GetString(s, "name")
 			l.say(fmt.Sprintf("[The agent %s cannot use the MCP server %s: it does not speak %s.]", l.a.cfg.Name, name, strings.ToUpper(kind)))
+			continue
+		}
+		if acp.IsWithheld(acp.List(s)) {
+			name, _ := acp.GetString(s, "name")
+			l.say(fmt.Sprintf("[The MCP server %s is left out: what an editor gives it in environment or headers is not kept on disk, and none has given it since hermesd started. Load the session in the editor that has it.]", name))
 			continue
 		}
 		kept = append(kept, s)

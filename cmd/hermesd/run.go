@@ -241,9 +241,6 @@ func newAgents(o serveOptions, log zerolog.Logger) (pool *agentpool.Pool, closeM
 			Credentials: keys, Local: true, Environ: o.loginEnviron(),
 			TimeLimit: time.Duration(tools.CommandTime), MaxTime: time.Duration(tools.CommandTimeMax), OutputLimit: int(tools.CommandOutput), MaxJobs: tools.Background,
 			Web: fetch, Search: search,
-			Panicked: func(tool string, value any, stack []byte) {
-				log.Error().Str("tool", tool).Interface("panic", value).Bytes("stack", stack).Msg("a tool panicked")
-			},
 			MCP:    mcpConfig(o.Config.MCP),
 			Grants: allowed, Version: o.Version, Protected: []string{o.Places.Config, keys.File.Path, o.Places.State},
 		}}
