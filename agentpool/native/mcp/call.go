@@ -146,7 +146,7 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 
 // progress takes what a server says of a call.
 func (l *link) progress(p *sdk.ProgressNotificationParams) {
-	if l.server == nil || p == nil {
+	if p == nil {
 		return
 	}
 	token, _ := p.ProgressToken.(string)

@@ -25,7 +25,7 @@ const maxAsked = 4000 // bytes of a message
 // elicit answers elicitation/create. Only who has been called may ask.
 func (l *link) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	unanswered := &sdk.ElicitResult{Action: "cancel"}
-	if l.server == nil || r.Params.Mode != "" && r.Params.Mode != "form" {
+	if r.Params.Mode != "" && r.Params.Mode != "form" {
 		return unanswered, nil
 	}
 	c := l.server.find(func(c *call) bool { return c.asker != nil && c.ctx.Err() == nil })

@@ -25,7 +25,7 @@ const version = "2025-11-25"
 
 // link is one connection to a server.
 type link struct {
-	server       *server // set before it is used
+	server       *server
 	session      *sdk.ClientSession
 	ending       func()        // ends the transport at once
 	why          func() string // what became of the process; nil if there is none
@@ -41,10 +41,11 @@ type link struct {
 }
 
 // connect dials or starts a server and shakes hands with it.
-func (o Options) connect(ctx context.Context, spec Server) (*link, error) {
+func (o Options) connect(ctx context.Context, s *server) (*link, error) {
+	spec := s.spec
 	if spec.Transport == Stdio {
 		t := &stdioTransport{spec: spec, opts: o}
-		l, err := o.handshake(ctx, t, t.abort)
+		l, err := o.handshake(ctx, s, t, t.abort)
 		c := t.conn.Load()
 		switch {
 		case err == nil:
@@ -66,7 +67,7 @@ func (o Options) connect(ctx context.Context, spec Server) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := o.handshake(ctx, t, t.abort)
+	l, err := o.handshake(ctx, s, t, t.abort)
 	if err != nil {
 		t.abort()
 		t.client.CloseIdleConnections()
@@ -76,10 +77,11 @@ func (o Options) connect(ctx context.Context, spec Server) (*link, error) {
 	return l, nil
 }
 
-// handshake makes a link over a transport. abort ends the transport's
-// connection under the SDK.
-func (o Options) handshake(ctx context.Context, t sdk.Transport, abort func()) (*link, error) {
-	l := &link{ending: abort, cleanup: func() {}, done: make(chan struct{}), listChanged: make(chan struct{}, 1)}
+// handshake makes a link of a server over a transport. abort ends the
+// transport's connection under the SDK. The link is whole before the SDK starts
+// to read: a server may send something right behind its first answer.
+func (o Options) handshake(ctx context.Context, s *server, t sdk.Transport, abort func()) (*link, error) {
+	l := &link{server: s, ending: abort, cleanup: func() {}, done: make(chan struct{}), listChanged: make(chan struct{}, 1)}
 	l.life, l.end = context.WithCancel(context.Background())
 	client := sdk.NewClient(&sdk.Implementation{Name: "hermesd", Title: "hermesd", Version: o.Version}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), // it would write what is secret

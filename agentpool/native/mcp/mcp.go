@@ -72,7 +72,7 @@ type Options struct {
 	// It must not block.
 	Tell func(string)
 
-	dial func(ctx context.Context, s Server) (*link, error) // for tests
+	dial func(ctx context.Context, s *server) (*link, error) // for tests
 }
 
 // Defaults of Options.

@@ -173,9 +173,8 @@ func (s *server) pause(ctx context.Context, failures int, ended time.Time) bool 
 func (s *server) start(ctx context.Context) (*link, error) {
 	limited, cancel := context.WithTimeout(ctx, s.opts.StartTime)
 	defer cancel()
-	l, err := s.opts.dial(limited, s.spec)
+	l, err := s.opts.dial(limited, s)
 	if err == nil {
-		l.server = s
 		err = l.list(limited)
 		if err != nil {
 			l.close()

@@ -290,7 +290,7 @@ func TestPausesGrowAndSomebodyWhoWantsAServerHasItTried(t *testing.T) {
 		var tries []time.Duration
 		began := time.Now()
 		broken := errors.New("broken")
-		set := Open([]Server{{Name: "x"}}, Options{dial: func(context.Context, Server) (*link, error) {
+		set := Open([]Server{{Name: "x"}}, Options{dial: func(context.Context, *server) (*link, error) {
 			tries = append(tries, time.Since(began).Round(time.Second))
 			return nil, broken
 		}})
@@ -324,14 +324,14 @@ func TestAServerThatComesAndGoesIsToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := newSaid()
 		lives := []time.Duration{time.Second, time.Second, time.Second, time.Hour, time.Hour}
-		set := Open([]Server{{Name: "x"}}, Options{Tell: said.tell, dial: func(ctx context.Context, s Server) (*link, error) {
+		set := Open([]Server{{Name: "x"}}, Options{Tell: said.tell, dial: func(ctx context.Context, s *server) (*link, error) {
 			if len(lives) == 0 {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			life := lives[0]
 			lives = lives[1:]
-			return inMemory(t, ctx, life)
+			return inMemory(t, ctx, s, life)
 		}})
 		defer set.Close()
 		time.Sleep(30 * time.Minute)
@@ -350,7 +350,7 @@ func TestAServerThatComesAndGoesIsToldOfOnce(t *testing.T) {
 }
 
 // inMemory is a link to a server that lives for a time.
-func inMemory(t *testing.T, ctx context.Context, life time.Duration) (*link, error) {
+func inMemory(t *testing.T, ctx context.Context, s *server, life time.Duration) (*link, error) {
 	t.Helper()
 	near, far := sdk.NewInMemoryTransports()
 	session, err := mcptest.New().Connect(context.Background(), far, nil)
@@ -358,7 +358,7 @@ func inMemory(t *testing.T, ctx context.Context, life time.Duration) (*link, err
 		return nil, err
 	}
 	time.AfterFunc(life, func() { session.Close() })
-	return Options{Cwd: "/"}.handshake(ctx, near, func() { session.Close() })
+	return Options{Cwd: "/"}.handshake(ctx, s, near, func() { session.Close() })
 }
 
 func TestStreamsWithEventIDsAreLeftToTheSDK(t *testing.T) {
