@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hermesd/hermesd/agentpool/native/mcp"
 	"github.com/hermesd/hermesd/daemon/session"
@@ -18,7 +19,7 @@ import (
 // for each field, as far as the form is one of choices. What nobody can be
 // asked is answered "cancel", which is no refusal, and the user is told.
 func (t *turn) asker(c *call) mcp.Asker {
-	n := 0
+	var n atomic.Int32
 	return func(ctx context.Context, f mcp.Form) (string, map[string]any) {
 		filled, err := t.host.Elicit(ctx, session.Form{ToolCall: c.ID, Message: f.Server + ": " + f.Message, Schema: f.Schema})
 		if err == nil {
@@ -37,8 +38,7 @@ func (t *turn) asker(c *call) mcp.Asker {
 		if !errors.Is(err, session.ErrNoEditor) {
 			return "cancel", nil
 		}
-		n++
-		return t.askByCards(ctx, fmt.Sprintf("%s_ask%d", c.ID, n), f)
+		return t.askByCards(ctx, fmt.Sprintf("%s_ask%d", c.ID, n.Add(1)), f)
 	}
 }
 

@@ -44,7 +44,7 @@ func newHost(t *testing.T) *fakeHost {
 	return &fakeHost{t: t, signal: make(chan struct{}, 1)}
 }
 
-func (h *fakeHost) append(kind session.Kind, data []byte) {
+func (h *fakeHost) append(kind session.Kind, data []byte) session.Seq {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := session.Seq(len(h.log) + 1)
@@ -53,6 +53,7 @@ func (h *fakeHost) append(kind session.Kind, data []byte) {
 	case h.signal <- struct{}{}:
 	default:
 	}
+	return n
 }
 
 func (h *fakeHost) order(s string) {
@@ -218,8 +219,7 @@ func (w *world) admit(blocks ...string) session.Turn {
 	for i, b := range blocks {
 		raw[i] = json.RawMessage(b)
 	}
-	w.append(session.KindPromptAdmitted, encode(session.PromptAdmitted{Prompt: encode(raw)}))
-	seq := session.Seq(len(w.log))
+	seq := w.append(session.KindPromptAdmitted, encode(session.PromptAdmitted{Prompt: encode(raw)}))
 	w.append(session.KindTurnStarted, encode(session.TurnStarted{Prompt: seq}))
 	return session.Turn{Seq: seq, Blocks: raw}
 }

@@ -24,7 +24,9 @@ type call struct {
 	ctx    context.Context // ends with it
 	token  string
 	asker  Asker         // nil: there is nobody to be asked
-	asking atomic.Int32  // forms that stand before the user
+	form   chan struct{} // capacity 1: full while a form stands before the user
+	forms  atomic.Int32  // that were ever asked for
+	asking atomic.Int32  // forms that stand before the user, or wait until they may
 	news   chan Progress // capacity 1, the latest
 	alive  chan struct{} // capacity 1: something came
 }
@@ -85,7 +87,7 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 	defer cancel(nil)
 	c := &call{
 		ctx: limited, token: "call-" + strconv.FormatInt(l.tokens.Add(1), 10), asker: asker,
-		news: make(chan Progress, 1), alive: make(chan struct{}, 1),
+		form: make(chan struct{}, 1), news: make(chan Progress, 1), alive: make(chan struct{}, 1),
 	}
 	defer s.enter(c)()
 	watching, w := watched(limited)

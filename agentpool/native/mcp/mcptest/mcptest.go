@@ -150,6 +150,7 @@ func args(r *mcp.CallToolRequest) arguments {
 //	started, cancelled  how often sleep has
 //	steps      n pieces of progress, then "done"; the first at once, then one for each 20 ms
 //	ask        asks for a choice, and gives the answer
+//	ask_many   asks n times at once with a form of f bytes, and gives the answers' actions, sorted
 //	ask_text   asks for a text that is required
 //	roots      the roots
 //	picture    a picture
@@ -237,6 +238,23 @@ func New() *Server {
 	}
 	text(srv, "ask", nil, elicit(`{"type":"object","properties":{"colour":{"type":"string","enum":["red","green"]},"note":{"type":"string"}},"required":["colour"]}`))
 	text(srv, "ask_text", nil, elicit(`{"type":"object","properties":{"name":{"type":"string","title":"Your name"}},"required":["name"]}`))
+	text(srv, "ask_many", nil, func(ctx context.Context, r *mcp.CallToolRequest) (string, error) {
+		a := args(r)
+		actions := make([]string, a.N)
+		var asking sync.WaitGroup
+		for i := range actions {
+			asking.Go(func() {
+				schema := map[string]any{"type": "object", "properties": map[string]any{"sure": map[string]any{"type": "boolean", "description": strings.Repeat("x", int(a.F))}}}
+				res, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: fmt.Sprintf("Question %d?", i), RequestedSchema: schema})
+				if actions[i] = fmt.Sprint(err); err == nil {
+					actions[i] = res.Action
+				}
+			})
+		}
+		asking.Wait()
+		slices.Sort(actions)
+		return strings.Join(actions, " "), nil
+	})
 	text(srv, "roots", nil, func(ctx context.Context, r *mcp.CallToolRequest) (string, error) {
 		//lint:ignore SA1019 servers of the versions in use do that
 		res, err := r.Session.ListRoots(ctx, nil)
