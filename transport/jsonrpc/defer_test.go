@@ -136,3 +136,19 @@ func TestADeferredRequestOutlivesTheInput(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever defers may know the answer at once.
+func TestADeferredRequestIsAnsweredWhileItIsAdmitted(t *testing.T) {
+	var w *wire
+	w = dial(t, Options{Admit: func(r *Request) Handler {
+		r.Defer(nil)
+		w.peer.Answer(r, r.Method, nil)
+		return nil
+	}})
+	w.send(`{"id":1,"method":"a"}` + "\n" + `{"id":1,"method":"b"}` + "\n")
+	w.want(`{"jsonrpc":"2.0","id":1,"result":"a"}`, `{"jsonrpc":"2.0","id":1,"result":"b"}`)
+	_ = w.to.Close()
+	if err := w.peer.Wait(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
