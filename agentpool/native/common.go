@@ -15,6 +15,10 @@ type Common struct {
 	mu      sync.Mutex
 	systems []string
 	tools   [][]llm.ToolSpec
+	last    struct { // that was packed
+		prefix prefix
+		packed []byte
+	}
 }
 
 // maxCommon is how many different ones are remembered. Those that are forgotten
@@ -31,6 +35,24 @@ func (c *Common) share(p *prefix) {
 	defer c.mu.Unlock()
 	p.System = same(&c.systems, p.System, func(a, b string) bool { return a == b })
 	p.Tools = same(&c.tools, p.Tools, func(a, b []llm.ToolSpec) bool { return slices.EqualFunc(a, b, sameSpec) })
+}
+
+// pack is prefix.pack, done once for those that are the same one after the other.
+func (c *Common) pack(p *prefix) []byte {
+	if c == nil || len(p.MCP) > 0 || len(p.Tools) == 0 {
+		return p.pack()
+	}
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if l := last.prefix; l.System == p.System && len(l.Tools) == len(p.Tools) && &l.Tools[0] == &p.Tools[0] {
+		return last.packed
+	}
+	packed := p.pack()
+	c.mu.Lock()
+	c.last.prefix, c.last.packed = *p, packed
+	c.mu.Unlock()
+	return packed
 }
 
 func sameSpec(a, b llm.ToolSpec) bool {

@@ -42,6 +42,28 @@ func TestSessionsShareWhatTheyBeginWith(t *testing.T) {
 	(*Common)(nil).share(again) // without one nothing is shared
 }
 
+// What is packed is what comes out again, whoever packed before.
+func TestAPackedPrefixIsTheSame(t *testing.T) {
+	c := new(Common)
+	for _, c := range []*Common{nil, c, c, c} {
+		for _, p := range []*prefix{
+			{System: "s", Tools: specs(1)}, {System: "other", Tools: specs(1)}, {System: "s", Tools: specs(2)},
+			{System: "s", Tools: specs(2), MCP: map[string]toldTool{"x": {Server: "a", Tool: "b"}}}, {System: "none"},
+		} {
+			c.share(p)
+			got, err := unpack(c.pack(p))
+			if err != nil || string(encode(got)) != string(encode(p)) {
+				t.Errorf("%s became %s, %v", encode(p), encode(got), err)
+			}
+		}
+	}
+	for _, bad := range [][]byte{nil, {1, 2, 3}, []byte("text")} {
+		if _, err := unpack(bad); err == nil {
+			t.Errorf("%q is a prefix", bad)
+		}
+	}
+}
+
 // A session that is opened again shares too.
 func TestAnOpenedSessionShares(t *testing.T) {
 	w := newWorld(t, Config{Common: new(Common)})

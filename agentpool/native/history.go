@@ -178,7 +178,7 @@ func size(m llm.Message) int {
 type record struct {
 	Message *llm.Message `json:"message,omitempty"`
 	Grant   *grant       `json:"grant,omitempty"`
-	Prefix  *prefix      `json:"prefix,omitempty"`
+	Packed  []byte       `json:"prefix,omitempty"`  // a prefix, see pack
 	Spent   *spent       `json:"spent,omitempty"`   // for the message
 	Note    *note        `json:"note,omitempty"`    // beside the prompt
 	Aside   *spent       `json:"aside,omitempty"`   // for what is no message of the conversation
@@ -305,8 +305,8 @@ func (m *memory) replay(r session.Record) error {
 		if rec.Grant != nil && rec.Grant.Kind != "run" { // commands are granted in the workspace
 			m.grants[*rec.Grant] = true
 		}
-		if rec.Prefix != nil {
-			m.prefix, m.told, m.knew = rec.Prefix, rec.Prefix.MCP, rec.Prefix.MCP
+		if p, err := unpack(rec.Packed); rec.Packed != nil && err == nil {
+			m.prefix, m.told, m.knew = p, p.MCP, p.MCP
 		}
 		if rec.Note != nil {
 			m.told = rec.Note.Told

@@ -1,7 +1,11 @@
 package native
 
 import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -39,6 +43,31 @@ func newPrefix(env *tool.Env, tools *tool.Registry) *prefix {
 		p.Tools = append(p.Tools, llm.ToolSpec{Name: t.Name(), Description: t.Description(), Schema: t.Schema()})
 	}
 	return p
+}
+
+// pack makes a prefix small for the log: it is mostly the texts of tools, and
+// each session has one.
+func (p *prefix) pack() []byte {
+	var b bytes.Buffer
+	z, err := flate.NewWriter(&b, flate.DefaultCompression)
+	if err != nil {
+		panic(err) // the level is right
+	}
+	_, _ = z.Write(encode(p)) // a buffer takes everything
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// maxPrefix bounds what unpack makes of a log that nobody knows who wrote.
+const maxPrefix = 16 << 20
+
+func unpack(packed []byte) (*prefix, error) {
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxPrefix))
+	if err != nil {
+		return nil, err
+	}
+	p := new(prefix)
+	return p, json.Unmarshal(text, p)
 }
 
 // size is the number of bytes of a prefix, 0 of one that is not made yet.

@@ -221,7 +221,7 @@ func (t *turn) freeze(ctx context.Context) error {
 	p := newPrefix(&t.env, t.tools)
 	p.listServers(t.servers)
 	t.cfg.Common.share(p)
-	if err := t.host.Record(ctx, encode(record{Prefix: p, Session: t.id})); err != nil {
+	if err := t.host.Record(ctx, encode(record{Packed: t.cfg.Common.pack(p), Session: t.id})); err != nil {
 		return err
 	}
 	t.prefix, t.told, t.knew = p, p.MCP, p.MCP
@@ -291,7 +291,7 @@ func (t *turn) keep(ctx context.Context, m llm.Message, cost spent) error {
 		t.meter.context, t.meter.bytes = cost.Total(), t.history.bytes
 		rec.Spent, rec.Session = &cost, t.id
 	}
-	if rec == (record{}) {
+	if rec.Message == nil && rec.Spent == nil {
 		return nil
 	}
 	ctx, cancel := t.parting(ctx)

@@ -119,7 +119,11 @@ func run() error {
 	defer os.RemoveAll(bin)
 	progress := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 	progress("building hermesd and hermes-acp-shim")
-	if err := daemontest.Build(ctx, bin); err != nil {
+	// As the README has them installed.
+	if err := os.Setenv("CGO_ENABLED", "0"); err != nil {
+		return err
+	}
+	if err := daemontest.Build(ctx, bin, "-ldflags=-s -w"); err != nil {
 		return err
 	}
 	b := &bench{ctx: ctx, bin: bin, quick: *quick, say: progress}
