@@ -48,6 +48,10 @@ func (x *reader) started(f []string, in *feed, level int) {
 		x.opaque("it runs the program " + literal(first))
 	}
 
+	if !looks(name, args) || x.names[first] || strings.ContainsAny(first, `/\`) && !isSystem(first) {
+		x.touch(args...)
+	}
+
 	x.forbid(x.hardline(name, args))
 	x.dangers(name, args)
 	x.changes(name, args)
@@ -118,6 +122,18 @@ var wrappers = map[string]wrapper{
 	"hyperfine": {valued: "wrmMpcs"}, "perf": {valued: "eopCF", skip: 1}, "coproc": {}, "sg": {skip: 1}, "torify": {}, "torsocks": {}, "proxychains": {valued: "f"}, "proxychains4": {valued: "f"}, "start-stop-daemon": {}, "winpty": {}, "wsl": {valued: "du"}, "poetry": {}, "pipenv": {}, "uv": {}, "npx": {valued: "p"}, "bunx": {}, "pnpx": {},
 }
 
+// chdirs are options of wrappers that name the folder in which the command runs.
+var chdirs = map[string][]string{"sudo": {"-D", "--chdir", "-R", "--chroot"}, "unshare": {"--wd", "--root"}, "nsenter": {"--wd", "--root", "-w", "-r"}, "systemd-run": {"--working-directory"}, "start-stop-daemon": {"-d", "--chdir"}, "poetry": {"-C", "--directory", "-P", "--project"}, "uv": {"--directory", "--project"}}
+
+// takesNext tells whether an option takes the next word.
+func takesNext(w wrapper, o string) bool {
+	if strings.HasPrefix(o, "--") {
+		return len(o) > 2 && slices.ContainsFunc(w.long, func(l string) bool { return strings.HasPrefix(l, o) })
+	}
+	// The last letter of a cluster may.
+	return len(o) > 1 && strings.Contains(w.valued, o[len(o)-1:]) && !strings.ContainsAny(o[1:len(o)-1], w.valued)
+}
+
 // unwrap takes away a wrapper with its options; what is left is the command.
 func unwrap(w wrapper, args []string) []string {
 	for len(args) > 0 && (strings.HasPrefix(args[0], "-") || args[0] == "") && args[0] != "-" {
@@ -126,12 +142,7 @@ func unwrap(w wrapper, args []string) []string {
 		if o == "--" {
 			break
 		}
-		valued := slices.Contains(w.long, o)
-		if !strings.HasPrefix(o, "--") && len(o) > 1 {
-			// The last letter of a cluster may take the next word.
-			valued = strings.Contains(w.valued, o[len(o)-1:]) && !strings.ContainsAny(o[1:len(o)-1], w.valued)
-		}
-		if valued && len(args) > 0 {
+		if takesNext(w, o) && len(args) > 0 {
 			args = args[1:]
 		}
 	}
@@ -175,6 +186,11 @@ func (x *reader) carried(name string, args []string, in *feed, level int) {
 		}
 		x.mixed()
 		inner := unwrap(w, args)
+		own := args[:len(args)-len(inner)]
+		x.touch(own...)
+		for _, dir := range eachValue(name, own, chdirs[name]...) {
+			x.cd([]string{dir})
+		}
 		for len(inner) > 0 && assignment.MatchString(literal(inner[0])) { // sudo A=b cmd
 			inner = inner[1:]
 		}
@@ -211,6 +227,7 @@ func (x *reader) carried(name string, args []string, in *feed, level int) {
 	case ".", "source":
 		x.mixed()
 		x.opaque("it runs a script")
+		x.touch(args[min(1, len(args)):]...)
 		for _, a := range args[:min(1, len(args))] {
 			switch {
 			case strings.Contains(a, unknown):
@@ -379,6 +396,7 @@ func (x *reader) shell(name string, args []string, in *feed) {
 		x.unclear("a shell runs the output of another command")
 	default:
 		x.opaque("it runs the script " + literal(args[0]))
+		x.touch(args[1:]...)
 		x.soft(args) // busybox sh and the like
 	}
 }
@@ -389,6 +407,16 @@ func (x *reader) script(name string, args []string, in *feed) {
 	x.mixed()
 	isSed := name == "sed" || name == "gsed"
 	isAwk := strings.HasSuffix(name, "awk")
+	touches := func() {
+		for _, a := range args {
+			x.touchCode(a)
+		}
+		if in != nil {
+			for _, t := range in.texts {
+				x.touchCode(t)
+			}
+		}
+	}
 	for _, a := range args {
 		x.maybeCode(a)
 	}
@@ -404,10 +432,12 @@ func (x *reader) script(name string, args []string, in *feed) {
 		for _, a := range args {
 			if strings.ContainsAny(a, "|>"+unknown) || strings.Contains(a, "system") || strings.HasPrefix(a, "-f") || strings.HasPrefix(a, "@") || strings.HasPrefix(a, "-i") || strings.HasPrefix(a, "-l") {
 				x.opaque("it runs a program of " + name)
+				touches()
 			}
 		}
 	default:
 		x.opaque("it runs code of " + name)
+		touches()
 	}
 }
 
@@ -418,7 +448,7 @@ var (
 
 func (x *reader) sed(args []string) {
 	inPlace := slices.ContainsFunc(args, func(a string) bool {
-		return strings.HasPrefix(a, "-i") || strings.HasPrefix(a, "--in") || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "i")
+		return strings.HasPrefix(a, "-i") || len(a) > 2 && strings.HasPrefix("--in-place", a) || strings.HasPrefix(a, "--in") || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "i")
 	})
 	// The first word is the script, unless an option brings one.
 	script := slices.ContainsFunc(args, func(a string) bool {
@@ -431,6 +461,13 @@ func (x *reader) sed(args []string) {
 		value = a == "-e" || a == "-f" || a == "--expression" || a == "--file" || a == "-l" || a == "--line-length"
 		if strings.Contains(a, unknown) || strings.HasPrefix(a, "-f") || strings.HasPrefix(a, "--file") {
 			x.opaque("it runs a script of sed")
+		}
+		for i := range a {
+			if a[i] == 'w' || a[i] == 'W' { // what stands behind it may be a file
+				file, _, _ := strings.Cut(strings.TrimLeft(a[i+1:], " \t"), "\n")
+				x.touchFile(file)
+				x.touchFile(strings.TrimRight(file, "} \t"))
+			}
 		}
 		if m := sedWrites.FindAllStringSubmatch(a, -1); m != nil {
 			for _, w := range m {
@@ -465,14 +502,18 @@ func (x *reader) env(args []string, in *feed, level int) {
 			}
 			x.evaluated(strings.Join(append([]string{text}, args[1:]...), " "), "it runs a text that is only known when it runs")
 			return
-		case a == "-u" || a == "-C" || a == "--unset" || a == "--chdir":
-			if strings.HasPrefix(a, "-C") || a == "--chdir" {
-				x.cd(args[min(1, len(args)):])
+		case strings.HasPrefix(a, "-"):
+			n := 1
+			if takesNext(wrapper{valued: "uC", long: []string{"--unset", "--chdir"}}, a) {
+				n = min(2, len(args))
+			}
+			x.touch(args[:n]...)
+			for _, dir := range eachValue("env", args[:n], "-C", "--chdir") {
+				x.cd([]string{dir})
 				x.lost = true
 			}
-			args = args[min(2, len(args)):]
+			args = args[n:]
 			continue
-		case strings.HasPrefix(a, "-"):
 		case assignment.MatchString(literal(a)):
 			n, v, _ := strings.Cut(literal(a), "=")
 			x.assign(n, []string{v})

@@ -193,19 +193,21 @@ var writers = map[string]bool{
 	"unzip": true, "gunzip": true, "gzip": true, "bzip2": true, "xz": true, "zstd": true, "ed": true, "ex": true, "vim": true, "vi": true, "nvim": true, "nano": true, "emacs": true, "dos2unix": true, "unix2dos": true, "indent": true, "gofmt": true, "prettier": true, "black": true, "sort": true, "uniq": true, "copy": true, "move": true, "del": true, "xcopy": true, "robocopy": true, "ssh-keygen": true, "ditto": true, "link": true, "symlink": true, "shuf": true,
 }
 
+// copies notes that a file or folder comes to a place, or into the folder there.
+func (x *reader) copies(from, to string) {
+	for _, f := range x.at(from) {
+		for _, t := range x.at(to) {
+			if len(x.r.Copies) < 256 {
+				x.r.Copies = append(x.r.Copies, [2]string{f, t}, [2]string{f, path.Join(t, path.Base(f))})
+			}
+		}
+	}
+}
+
 // changes notes the files a command plainly changes.
 func (x *reader) changes(name string, args []string) {
 	var operands []string
-	target := ""
 	for i, a := range args {
-		if v, ok := strings.CutPrefix(a, "--target-directory="); ok {
-			target = v
-			continue
-		}
-		if i > 0 && (args[i-1] == "-t" || args[i-1] == "--target-directory") {
-			target = a
-			continue
-		}
 		if name == "install" && i > 0 && (args[i-1] == "-m" || args[i-1] == "-o" || args[i-1] == "-g") {
 			continue
 		}
@@ -228,12 +230,9 @@ func (x *reader) changes(name string, args []string) {
 		}
 	case "curl":
 		next("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--output-dir", "--etag-save", "--stderr")
-		for i, a := range args {
+		for _, a := range args {
 			if a == "-O" || a == "--remote-name" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.HasSuffix(a, "O") {
 				x.opaque("it writes files named by others")
-			}
-			if strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.HasSuffix(a, "o") && i+1 < len(args) {
-				x.writes(args[i+1])
 			}
 		}
 	case "wget":
@@ -250,6 +249,10 @@ func (x *reader) changes(name string, args []string) {
 		x.writes(operands...)
 	case "tree":
 		next("-o")
+	case "less":
+		next("-o", "-O", "--log-file", "--LOG-FILE")
+	case "git":
+		next("--output")
 	case "go":
 		next("-o", "-coverprofile", "-cpuprofile", "-memprofile")
 	case "gcc", "cc", "clang", "g++", "ld", "rustc", "tsc", "javac":
@@ -258,19 +261,27 @@ func (x *reader) changes(name string, args []string) {
 		next("-out")
 	case "cp", "mv", "install", "ln", "rsync", "scp", "copy", "move", "ditto", "link":
 		ops := operands
-		if target == "" && len(ops) > 1 {
-			target = ops[len(ops)-1]
+		var targets []string
+		if name != "rsync" && name != "scp" { // their -t is something else
+			targets = eachValue(name, args, "-t", "--target-directory")
+		}
+		if len(targets) == 0 && len(ops) > 1 {
+			targets = ops[len(ops)-1:]
 			ops = ops[:len(ops)-1]
 		}
 		x.writes(operands...)
-		if target != "" {
-			x.writes(target)
+		x.writes(targets...)
+		for _, target := range targets {
 			for _, s := range ops {
-				if strings.Contains(s, unknown) || hasPattern(s) {
-					x.opaque("it writes to files whose names are not known")
+				switch {
+				case s == target:
 					continue
+				case strings.Contains(s, unknown) || hasPattern(s):
+					x.opaque("it writes to files whose names are not known")
+				default:
+					x.writes(path.Join(target, path.Base(literal(s))))
 				}
-				x.writes(path.Join(target, path.Base(literal(s))))
+				x.copies(s, target)
 			}
 		}
 		if slices.ContainsFunc(args, func(a string) bool {

@@ -57,6 +57,12 @@ type Report struct {
 	// Writes are the files it names and plainly changes: absolute, or relative
 	// to a folder that is not known, with Unknown in place of what is not known.
 	Writes []string
+	// Touches are files that it names otherwise in words, also behind options, of
+	// commands that are not known to only read. Not all of them are files.
+	Touches []string
+	// Copies are what it copies, moves or links and what that is called then, in the
+	// form of Writes; a folder has all that is in it with it.
+	Copies [][2]string
 	// Words are all the words of it that name something, expanded, absolute where
 	// they can be read as paths.
 	Words []string
@@ -162,6 +168,8 @@ func (x *reader) take(r *Report) {
 	x.opaque(r.Opaque)
 	x.risky(r.Risky)
 	x.r.Writes = append(x.r.Writes, r.Writes...)
+	x.r.Touches = append(x.r.Touches, r.Touches...)
+	x.r.Copies = append(x.r.Copies, r.Copies...)
 	x.r.Words = append(x.r.Words, r.Words...)
 }
 
@@ -193,6 +201,8 @@ func (x *reader) report() *Report {
 	x.step() // it may be a text in the text that was too long
 	slices.Sort(r.Writes)
 	r.Writes = slices.Compact(r.Writes)
+	slices.Sort(r.Touches)
+	r.Touches = slices.Compact(r.Touches)
 	slices.Sort(r.Words)
 	r.Words = slices.Compact(r.Words)
 	if r.Unclear != "" {

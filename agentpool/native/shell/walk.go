@@ -559,8 +559,10 @@ func (x *reader) noteWord(w string) {
 		return
 	}
 	x.r.Words = append(x.r.Words, x.at(w)...)
-	if _, v, ok := strings.Cut(w, "="); ok && v != "" {
-		x.r.Words = append(x.r.Words, x.at(v)...)
+	for _, v := range attached(w) {
+		if v != "" {
+			x.r.Words = append(x.r.Words, x.at(v)...)
+		}
 	}
 }
 

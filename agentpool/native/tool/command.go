@@ -2,6 +2,7 @@ package tool
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -163,6 +164,90 @@ func (e *Env) spoils(r *shell.Report) string {
 		}
 		if why := e.sensitive(p); why != "" {
 			return why
+		}
+	}
+	for _, c := range r.Copies {
+		if why := e.carries(c[0], c[1]); why != "" {
+			return why
+		}
+	}
+	for _, w := range r.Touches {
+		if why := e.exposed(w); why != "" {
+			return why + ", and it cannot be told that the command only reads it"
+		}
+	}
+	return ""
+}
+
+// carries returns why a folder that is copied, moved or linked brings something
+// sensitive to where it comes, or takes it away; "" if it does not.
+func (e *Env) carries(from, to string) string {
+	if strings.Contains(from+to, shell.Unknown) {
+		return ""
+	}
+	if strings.ContainsAny(from, "*?[") && filepath.Base(to) != filepath.Base(from) {
+		if strings.Count(from, "*")+strings.Count(from, "?")+strings.Count(from, "[") > 4 { // it could take long
+			return "it cannot be told what " + from + " is"
+		}
+		all, err := filepath.Glob(from)
+		if err != nil || len(all) > maxTree {
+			return "it cannot be told what " + from + " is"
+		}
+		for _, f := range all {
+			t := filepath.Join(to, filepath.Base(f))
+			if why := sensitiveName(t); why != "" {
+				return t + " " + why
+			}
+			if why := e.carries(f, t); why != "" {
+				return why
+			}
+		}
+	}
+	f, ferr := e.resolve(from)
+	t, terr := e.resolve(to)
+	if ferr != nil || terr != nil {
+		return ""
+	}
+	if info, err := os.Stat(f.real); err != nil || !info.IsDir() {
+		return ""
+	}
+	entries, err := tree(f.real)
+	if err != nil {
+		return fmt.Sprintf("it cannot be told what is in %s: %s", f.real, err)
+	}
+	return e.sensitiveTree(thing{tree: entries}.names(), f, t)
+}
+
+// exposed returns why a file that a command names must not be changed unasked, ""
+// if it may be. What is named is often read, or is no file at all: so folders of
+// the system that hold programs do not count, nor does a folder that only has the
+// name of a sensitive file, nor the one the session is in.
+func (e *Env) exposed(word string) string {
+	if strings.Contains(word, shell.Unknown) {
+		word = strings.ReplaceAll(word, shell.Unknown, "?")
+		if why := sensitiveName(word); why != "" {
+			return word + " " + why
+		}
+		return ""
+	}
+	p, err := e.resolve(word)
+	if err != nil {
+		return ""
+	}
+	if rel, err := filepath.Rel(e.Cwd, p.shown); err == nil && filepath.IsLocal(rel) && p.shown == p.real && sensitiveName(e.Cwd) != "" {
+		if sensitiveName(rel) == "" && !e.protects(p) {
+			return ""
+		}
+	}
+	if info, err := os.Stat(p.real); err == nil && info.IsDir() && sensitiveName(filepath.Join(p.real, "x")) == "" && sensitiveName(filepath.Join(p.shown, "x")) == "" && !e.protects(p) {
+		return ""
+	}
+	if why := e.private(p); why != "" {
+		return why
+	}
+	for _, dir := range []string{"/etc", "/boot", "/proc", "/sys", "/var/spool/cron", "/private/etc"} {
+		if p.out && (within(p.real, dir) || within(p.shown, dir)) {
+			return p.real + " belongs to the system"
 		}
 	}
 	return ""

@@ -137,20 +137,28 @@ var systemDirs = []string{"/etc", "/boot", "/usr", "/bin", "/sbin", "/lib", "/li
 // private returns why also reading the place is asked about in every mode where
 // it lies outside of the session's folders, "" if it is not.
 func (e *Env) private(p place) string {
+	if e.protects(p) {
+		return p.real + " belongs to hermesd itself"
+	}
 	for _, path := range []string{p.real, p.shown} {
-		for _, dir := range e.Protected {
-			if real, err := realPath(dir); err == nil {
-				dir = real
-			}
-			if within(path, dir) {
-				return path + " belongs to hermesd itself"
-			}
-		}
 		if why := sensitiveName(path); why != "" {
 			return path + " " + why
 		}
 	}
 	return ""
+}
+
+// protects tells whether a place is one of Protected.
+func (e *Env) protects(p place) bool {
+	for _, dir := range e.Protected {
+		if real, err := realPath(dir); err == nil {
+			dir = real
+		}
+		if within(p.real, dir) || within(p.shown, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // sensitiveName judges a path by its names alone. Case does not count, as on
