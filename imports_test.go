@@ -36,7 +36,7 @@ var floors = map[string]int{
 	"transport/acpclient":     2,
 	"transport/link/linktest": 2, // for tests
 	"transport/remote":        2,
-	"service":                 2,
+	"daemon/service":          2,
 
 	"agentpool/external": 3,
 	"agentpool/native":   3,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kardianos/service"
 
-	hermesd "github.com/hermesd/hermesd/service"
+	hermesd "github.com/hermesd/hermesd/daemon/service"
 )
 
 // startWait is how long the service control manager is kept waiting for a start.

@@ -15,7 +15,7 @@ import (
 	"github.com/hermesd/hermesd/agentpool/environ"
 	"github.com/hermesd/hermesd/agentpool/native/llm/credentials"
 	"github.com/hermesd/hermesd/configs"
-	"github.com/hermesd/hermesd/service"
+	"github.com/hermesd/hermesd/daemon/service"
 )
 
 // surroundings is one environment that programs are started in, as far as it is

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hermesd/hermesd/configs"
-	"github.com/hermesd/hermesd/service"
+	"github.com/hermesd/hermesd/daemon/service"
 	"github.com/hermesd/hermesd/transport/link"
 )
 
