@@ -220,7 +220,8 @@ func filterFiles(ctx context.Context, path string, f logsFlags, filter *sessionF
 				return fmt.Errorf("reading the log: %w", err)
 			}
 		}
-		if _, err := file.Seek(0, io.SeekStart); err == nil {
+		_, err := file.Seek(0, io.SeekStart)
+		if err == nil {
 			err = linesOf(file, use)
 		}
 		if err != nil {
