@@ -391,6 +391,7 @@ func (x *reader) shell(name string, args []string, in *feed) {
 			x.maybe(literal(a))
 		}
 	case len(args) == 0 || stdin || args[0] == "-" || strings.HasPrefix(args[0], "/dev/"):
+		x.r.Shell = x.r.Shell || in == nil
 		x.fed(in, "a shell runs the output of another command")
 	case strings.HasPrefix(args[0], unknown):
 		x.unclear("a shell runs the output of another command")

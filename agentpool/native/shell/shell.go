@@ -73,6 +73,8 @@ type Report struct {
 	// Prefix is the beginning of its only part for which all commands that begin
 	// so are much the same, as "go test"; nil if there is none.
 	Prefix []string
+	// Shell says that a shell of it reads commands from its input.
+	Shell bool
 	// Reading says that it only reads, and only the files of Reads; the programs
 	// it runs for that are Programs.
 	Reading  bool
@@ -167,6 +169,7 @@ func (x *reader) take(r *Report) {
 	x.unclear(r.Unclear)
 	x.opaque(r.Opaque)
 	x.risky(r.Risky)
+	x.r.Shell = x.r.Shell || r.Shell
 	x.r.Writes = append(x.r.Writes, r.Writes...)
 	x.r.Touches = append(x.r.Touches, r.Touches...)
 	x.r.Copies = append(x.r.Copies, r.Copies...)

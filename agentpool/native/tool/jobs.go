@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hermesd/hermesd/agentpool/native/shell"
 )
 
 // Jobs are the commands that a session has in the background. They live on
@@ -104,6 +106,15 @@ type job struct {
 	read     int64         // bytes of output that were shown
 	writing  chan struct{} // capacity 1: held while something is written to its input
 	eof      bool          // its input was closed
+	given    shell.Input   // all that was written to it
+	writes   int           // how often something was
+}
+
+// input is what was written to the job, and how often.
+func (b *job) input() (shell.Input, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.given, b.writes
 }
 
 func (b *job) over() bool {
@@ -272,8 +283,10 @@ func (b *job) news(ctx context.Context, all bool, wait time.Duration) (text, not
 }
 
 // write gives the job input and says when it has been taken. What is not taken
-// in time stays with the job: it is written when it reads again.
-func (b *job) write(ctx context.Context, text string, eof bool) error {
+// in time stays with the job: it is written when it reads again. The input was
+// judged when something had been written judged times; it is not written if
+// that is not so any more.
+func (b *job) write(ctx context.Context, text string, eof bool, judged int) error {
 	if b.over() {
 		return fmt.Errorf("%s is over (%s): it reads nothing any more", b.id, b.status())
 	}
@@ -293,7 +306,17 @@ func (b *job) write(ctx context.Context, text string, eof bool) error {
 		<-b.writing
 		return fmt.Errorf("the input of %s is closed already", b.id)
 	}
-	b.eof = eof
+	b.mu.Lock()
+	current := b.writes == judged
+	if current {
+		b.eof = eof
+		b.given, b.writes = b.given.Add(text), b.writes+1
+	}
+	b.mu.Unlock()
+	if !current {
+		<-b.writing
+		return fmt.Errorf("something else was written to %s since this was looked at: nothing was written, try again", b.id)
+	}
 	said := make(chan error, 1)
 	go func() { // ends when the input is taken or closed, which finish does
 		_, err := b.p.stdin.WriteString(text)

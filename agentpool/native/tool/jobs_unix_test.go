@@ -203,10 +203,10 @@ func TestInputThatIsNotReadIsReportedAndDropped(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := b.write(ctx, strings.Repeat("x", 1<<20), false); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.write(ctx, strings.Repeat("x", 1<<20), false, 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("writing more than a pipe holds: %v", err)
 	}
-	if err := b.write(ctx, "y", false); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.write(ctx, "y", false, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("writing behind it: %v", err)
 	}
 }
@@ -226,6 +226,60 @@ func TestTheInputOfAJobIsJudgedLikeACommand(t *testing.T) {
 		if a, err := plan(t, Process{}, e, m{"action": action, "id": id}); err != nil || a.Need.Class != Free {
 			t.Errorf("%s: %+v, %v", action, a, err)
 		}
+	}
+}
+
+// What is written in pieces is judged as what a shell makes of them.
+func TestInputIsJudgedWithWhatWasWrittenBefore(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		writes  []string // of which the last is judged; "+" before one closes the input
+		want    string
+	}{
+		{"sh", []string{"echo x > .g", "it/hooks-x\n"}, ".git/hooks-x belongs to version control"}, {"sh", []string{"echo x > .g"}, "its last line is open"}, {"sh", []string{"echo x > .g", "o"}, "its last line is open"}, {"sh", []string{"+echo x > a"}, ""}, {"sh", []string{"echo x > .en", "+v"}, ".env holds keys"}, {"sh", []string{"echo x > .env", "+"}, ".env holds keys"},
+		{"sh", []string{"cd .git/hooks\n", "echo x > pre-commit\n"}, "belongs to version control"}, {"sh", []string{"cd .git/hooks\n", "echo x > pre-commit\n", "echo y > pre-commit\n"}, "belongs to version control"}, {"sh", []string{"cd .git/hooks\n", "echo x > pre-commit\n", "cd ../..\n", "cat a\n"}, ""},
+		{"sh", []string{"D=.git\n", "echo x > $D/hooks/a\n"}, "belongs to version control"}, {"sh", []string{"echo x > .g\\\n", "it/a\n"}, "belongs to version control"}, {"sh", []string{"echo x > '.g\n", "'\n"}, ""}, {"sh", []string{"tee .env <<E\n", "x\n", "E\n"}, ".env holds keys"}, {"sh", []string{"if x; then\n", "echo > .env\n"}, ".env holds keys"}, {"sh", []string{"if x; then\n"}, "it cannot be parsed"}, {"sh", []string{"if x; then\n", "echo > .env\n", "fi\n"}, ".env holds keys"}, {"sh", []string{"f() { echo > $1; }\n", "f .env\n"}, ".env holds keys"},
+		{"sh", []string{"$(cat x) a\n"}, "it cannot be told what it does"}, {"sh", []string{"alias a=b\n", "a\n"}, "it cannot be told what it does"}, {"bash -i", []string{"$(cat x)\n"}, "it cannot be told what it does"}, {"sudo -s", []string{"$(cat x)\n"}, "it cannot be told what it does"}, {"sh -c 'cat; sh'", []string{"$(cat x)\n"}, "it cannot be told what it does"},
+		{"cat", []string{"$(cat x)\n"}, ""}, {"cat", []string{"it's\n", "all's\n"}, ""}, {"cat", []string{"it's\n", "rm -rf /\n"}, "never"}, {"cat", []string{"it's\n", "echo > .env\n"}, ".env holds keys"}, {"sh", []string{"echo x > a\n", "ls\n"}, ""}, {"sh x.sh", []string{"$X\n"}, ""}, {"sh", []string{"r", "m -rf /\n"}, "never"}, {"sh", []string{"cd /\n", "rm -rf *\n"}, "never"}, {"sh", []string{strings.Repeat("a\n", 200<<10), "ls\n"}, "more was written to it than is looked through"},
+	} {
+		e := &Env{Cwd: tempDir(t)}
+		b := &job{id: "x", command: c.command}
+		var n Need
+		for i, w := range c.writes {
+			w, eof := strings.CutPrefix(w, "+")
+			if i == len(c.writes)-1 {
+				n = e.inputNeed(b, b.given, w, eof)
+			}
+			b.given = b.given.Add(w)
+		}
+		got := n.Sensitive
+		if n.Forbidden != "" {
+			got = "never"
+		}
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %.200q: %q, want %q", c.command, c.writes, got, c.want)
+		}
+	}
+}
+
+func TestInputThatWasJudgedBeforeOtherWasWrittenIsNotWritten(t *testing.T) {
+	e := background(t, 0, nil)
+	id := inBackground(t, e, "cat")
+	first, err := plan(t, Process{}, e, m{"action": "write", "id": id, "input": "a\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := plan(t, Process{}, e, m{"action": "write", "id": id, "input": "b\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Run(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	_, err = second.Run(context.Background(), nil)
+	wantError(t, err, "something else was written to "+id)
+	if _, err := do(t, Process{}, e, m{"action": "write", "id": id, "input": "c\n"}); err != nil {
+		t.Error(err)
 	}
 }
 

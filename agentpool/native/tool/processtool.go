@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
+
+	"github.com/hermesd/hermesd/agentpool/native/shell"
 )
 
 // Process looks after the commands that run in the background.
@@ -79,18 +82,13 @@ func (Process) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, e
 		}
 		a.Title = "Write to " + what
 		a.Content = []Content{{Text: Fence("", toValid(in.Input))}}
-		// The command may be a shell, so its input is judged like a command; that
-		// it may not be one is no reason to find it unclear.
-		input := e.command(in.Input).report
-		a.Need = Need{
-			Class:     Running,
-			Sensitive: e.spoils(input),
-			Forbidden: input.Forbidden,
-			Grants:    []string{"input of " + b.id},
-			Scope:     "input for the running command " + what,
-		}
+		given, writes := b.input()
+		a.Need = e.inputNeed(b, given, in.Input, in.EOF)
 		a.Run = func(ctx context.Context, _ func([]Content)) (Result, error) {
-			if err := b.write(ctx, in.Input, in.EOF); err != nil {
+			if now := e.inputNeed(b, given, in.Input, in.EOF); now.Sensitive != a.Need.Sensitive && now.Sensitive != "" || now.Forbidden != "" {
+				return Result{}, errors.New("what the input does has changed since it was looked at: it was not written, try again")
+			}
+			if err := b.write(ctx, in.Input, in.EOF, writes); err != nil {
 				return Result{}, err
 			}
 			text, note := b.news(ctx, false, startWatch)
@@ -110,6 +108,33 @@ func (Process) Plan(_ context.Context, e *Env, args json.RawMessage) (*Action, e
 		}
 	}
 	return a, nil
+}
+
+// inputNeed is the permission that input for a command needs. The command may be a
+// shell, so its input is judged like commands, together with what was written
+// before; that it may not be one is no reason to find it unclear.
+func (e *Env) inputNeed(b *job, given shell.Input, text string, eof bool) Need {
+	what := code(b.command, 60)
+	n := Need{Class: Running, Grants: []string{"input of " + b.id}, Scope: "input for the running command " + what}
+	var r *shell.Report
+	isShell := false
+	if runtime.GOOS == "windows" {
+		r = shell.Scan(given.Add(text).Text())
+	} else {
+		w := e.world(e.environ())
+		r = given.Read(text, w)
+		isShell = shell.Read(b.command, w).Shell
+	}
+	n.Forbidden = r.Forbidden
+	switch why := e.spoils(r); {
+	case why != "":
+		n.Sensitive = why
+	case isShell && r.Unclear != "":
+		n.Sensitive = "it cannot be told what it does: " + r.Unclear
+	case given.Open(text) && !eof:
+		n.Sensitive = "its last line is open, and what comes next decides what it does"
+	}
+	return n
 }
 
 // result shows output and state of a job.
