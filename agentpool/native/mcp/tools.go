@@ -239,7 +239,7 @@ func (l listTool) describe(server, name string) string {
 	if t.Schema == nil {
 		return fmt.Sprintf("The MCP server %s is not ready: nothing is known of its tools yet.", quoted(server))
 	}
-	return fmt.Sprintf("%s of %s\n\n%s\n\nIts arguments, as JSON schema:\n%s", name, quoted(server), t.Description, t.Schema)
+	return cut(fmt.Sprintf("%s of %s\n\n%s\n\nIts arguments, as JSON schema:\n%s", name, quoted(server), t.Description, t.Schema), 2*maxList, "…\n(It is longer, and cut.)")
 }
 
 // Line names the tool and says in a line what it does.

@@ -132,7 +132,7 @@ func TestResults(t *testing.T) {
 		"link":         {result1(&sdk.ResourceLink{URI: "file:///a", Name: "a", Description: "d"}), 0, "(resource file:///a: a d)", 1, 0, `{"description":"d","name":"a","type":"resource_link","uri":"file:///a"}`},
 		"resource":     {result1(&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:b", Text: "inside"}}), 0, "resource u:b:\ninside", 1, 0, `{"resource":{"text":"inside","uri":"u:b"},"type":"resource"}`},
 		"blob":         {result1(&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:c", MIMEType: "application/zip", Blob: []byte("zip")}}), 0, "(resource u:c of 3 bytes, application/zip; the user is shown it)", 1, 0, `"blob":"emlw"`},
-		"picture blob": {result1(&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:d", Blob: png}}), 0, fmt.Sprintf("resource u:d:\n(an image of %d bytes, image/png; the user is shown it)", len(png)), 1, 1, `"type":"image"`},
+		"picture blob": {result1(&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:d", Blob: png}}), 0, fmt.Sprintf("(resource u:d: an image of %d bytes, image/png; the user is shown it)", len(png)), 1, 1, `"type":"image"`},
 		"structured":   {&sdk.CallToolResult{StructuredContent: map[string]any{"n": 1}}, 0, `{"n":1}`, 1, 0, "```json"},
 		"both":         {&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "n is 1"}}, StructuredContent: map[string]any{"n": 1}}, 0, "n is 1", 1, 0, "n is 1"},
 		"failed":       {&sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "no"}}}, 0, "no", 1, 0, "no"},
@@ -155,6 +155,70 @@ func TestResults(t *testing.T) {
 	}
 	if r := Result(many, 0); len(r.Images) != maxImages || len(r.Content) != maxImages+3 {
 		t.Errorf("%d images, %d contents", len(r.Images), len(r.Content))
+	}
+}
+
+// Whatever a server puts into an answer, what is told and what is shown of it
+// has a limit, and it is said that there was more.
+func TestNothingOfAResultIsWithoutALimit(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	repeat := func(n int, c func(i int) sdk.Content) *sdk.CallToolResult {
+		res := result1()
+		for i := range n {
+			res.Content = append(res.Content, c(i))
+		}
+		return res
+	}
+	for name, c := range map[string]struct {
+		in   *sdk.CallToolResult
+		want string // how much was left out
+	}{
+		"links": {repeat(1_000, func(i int) sdk.Content {
+			return &sdk.ResourceLink{URI: fmt.Sprintf("file:///%d", i), Name: strings.Repeat("n", 1000), Description: strings.Repeat("d", 1500)}
+		}), "more parts were left out]"},
+		"small links": {repeat(1_000, func(i int) sdk.Content { return &sdk.ResourceLink{URI: fmt.Sprint("u:", i), Name: "n"} }), "[the result is cut: 500 more parts were left out]"},
+		"long fields": {repeat(10, func(int) sdk.Content { return &sdk.ResourceLink{URI: "u:", Name: long, Title: long, MIMEType: long} }), ""},
+		"long URIs":   {repeat(10, func(int) sdk.Content { return &sdk.ResourceLink{URI: long} }), "(a resource whose URI has 204800 bytes was left out)"},
+		"texts":       {repeat(1_000, func(int) sdk.Content { return &sdk.TextContent{Text: "t"} }), "[the result is cut: 500 more bytes were left out]"},
+		"a long text": {repeat(1, func(int) sdk.Content { return &sdk.TextContent{Text: long} }), fmt.Sprintf("[the result is cut: %d more bytes were left out]", len(long)-DefaultResultLimit)},
+		"control":     {repeat(1, func(int) sdk.Content { return &sdk.TextContent{Text: strings.Repeat("\x01", 1<<20)} }), "more bytes were left out]"},
+		"resources": {repeat(1_000, func(int) sdk.Content {
+			return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:" + strings.Repeat("r", 1900), Text: "t"}}
+		}), "bytes and "},
+		"empty": {repeat(1_000, func(int) sdk.Content { return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:"}} }), "[the result is cut: 500 more parts were left out]"},
+		"resource URIs": {repeat(5, func(int) sdk.Content {
+			return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: long, Blob: []byte("z")}}
+		}), "(a resource whose URI has 204800 bytes was left out)"},
+		"small sounds": {repeat(1_000, func(int) sdk.Content { return &sdk.AudioContent{Data: []byte("wav"), MIMEType: "audio/wav"} }), "more parts were left out]"},
+		"sounds":       {repeat(20, func(int) sdk.Content { return &sdk.AudioContent{Data: make([]byte, 1<<20), MIMEType: "audio/wav"} }), "(audio of 1048576 bytes, audio/wav, was too large and left out)"},
+		"types":        {repeat(20, func(int) sdk.Content { return &sdk.AudioContent{Data: []byte("wav"), MIMEType: long} }), ""},
+		"pictures": {repeat(5, func(int) sdk.Content {
+			return &sdk.ImageContent{Data: append(mcptest.Image(), make([]byte, maxImage-100)...), MIMEType: "image/png"}
+		}), "image/png, was too large and left out)"},
+		"blobs": {repeat(1_000, func(int) sdk.Content {
+			return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:", MIMEType: "a/b", Blob: []byte("zip")}}
+		}), "more parts were left out]"},
+		"structured": {&sdk.CallToolResult{StructuredContent: map[string]any{"x": long}}, "more bytes were left out]"},
+		"everything": {&sdk.CallToolResult{StructuredContent: map[string]any{"x": strings.Repeat("x", 90_000)}, Content: []sdk.Content{
+			&sdk.AudioContent{Data: make([]byte, 9_000_000), MIMEType: "a/b"}, &sdk.TextContent{Text: strings.Repeat("\x01", 90_000)}, &sdk.TextContent{Text: long}}}, "more bytes were left out]"},
+		"unknown": {repeat(1_000, func(int) sdk.Content { return &sdk.ToolUseContent{} }), "[the result is cut: 500 more parts were left out]"},
+	} {
+		r := Result(c.in, 0)
+		images := 0
+		for _, i := range r.Images {
+			images += len(i.Data)
+		}
+		shown := len(encode(r.Content)) + len(encode(r.Raw))
+		if len(r.Text) > DefaultResultLimit+maxParts+100 || shown > maxBlob+DefaultResultLimit+maxParts+200 || len(r.Content) > maxParts+1 || images > maxBlob {
+			t.Errorf("%s: %d bytes told, %d shown in %d parts, pictures of %d bytes", name, len(r.Text), shown, len(r.Content), images)
+		}
+		if last := r.Content[len(r.Content)-1]; c.want != "" && (!strings.Contains(r.Text, c.want) || strings.HasPrefix(c.want, "[") && last.Text != c.want) {
+			t.Errorf("%s: it ends with %.200q %s, want %q", name, r.Text[max(0, len(r.Text)-200):], encode(last), c.want)
+		}
+	}
+	// What the user lets in is let in.
+	if r := Result(repeat(1, func(int) sdk.Content { return &sdk.TextContent{Text: strings.Repeat("\x01", 3<<20)} }), 3<<20); len(encode(r.Content)) > maxBlob+3<<20+maxParts+200 || len(r.Text) < 2<<20 {
+		t.Errorf("%d bytes told, %d shown", len(r.Text), len(encode(r.Content)))
 	}
 }
 
@@ -280,6 +344,15 @@ func TestMcpToolsListsAndDescribes(t *testing.T) {
 		if got := run(args); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
+	}
+}
+
+func TestADescriptionHasALimit(t *testing.T) {
+	set := &Set{servers: []*server{newServer(Server{Name: "a"}, Options{})}}
+	tools := readTools("a", []*sdk.Tool{{Name: "one", Description: strings.Repeat("d", 1<<20), InputSchema: map[string]any{"type": "object", "x": strings.Repeat("x", 1<<20)}}})
+	set.servers[0].change(func(c *condition) { c.state, c.tools, c.known = Ready, tools, tools })
+	if text := (listTool{set}).describe("a", "one"); len(text) > 2*maxList || !strings.HasSuffix(text, "and cut.)") {
+		t.Errorf("%d bytes, %s", len(text), text[len(text)-50:])
 	}
 }
 
