@@ -3,6 +3,8 @@ package external
 import (
 	"context"
 	"time"
+
+	"github.com/hermesd/hermesd/agentpool/process"
 )
 
 // exitTime is how long each step of ending a program may take.
@@ -28,12 +30,12 @@ func (l *life) end() {
 		}
 		// Tools are often in groups of their own, some also in sessions: asked
 		// first, then killed with the rest.
-		signalMarked(Marker+"="+l.mark, false)
+		process.SignalMarked(Marker+"="+l.mark, false)
 		if l.group.Terminate() {
 			time.Sleep(exitTime / 20) // nobody tells when a group has ended
 		}
 		l.group.Kill()
-		signalMarked(Marker+"="+l.mark, true)
+		process.SignalMarked(Marker+"="+l.mark, true)
 		<-l.exited
 		l.group.Close()
 		_ = l.peer.Wait()

@@ -14,7 +14,8 @@
 // Prompt runs one turn on its caller's goroutine and owns the history and the
 // grants while it does. Set may be called at any time; the mode it sets counts
 // for the next call that is judged, model and effort for the next turn. Close cancels a running Prompt and returns
-// when nothing of the agent runs any more, no process and no MCP server either.
+// when nothing of the agent runs any more, no job and no MCP server either. What
+// processes leave behind that leave their group, package tool says.
 package native
 
 import (

@@ -18,7 +18,7 @@
 //
 // A Set is safe for concurrent use. Each server has one goroutine, which owns
 // its connection; Close ends them all and returns when nothing of any server
-// runs, no process either. Functions given in Options are called on these
+// runs, no process of its group either. Functions given in Options are called on these
 // goroutines, or on those of a call, and must not call the Set's Close.
 package mcp
 

@@ -17,7 +17,9 @@ import (
 )
 
 // Jobs are the commands that a session has in the background. They live on
-// between its turns and end with it: Close ends them all.
+// between its turns and end with it: Close ends them all. Of one that ends by
+// itself, what has left its process group lives on; of one that is ended only
+// what cannot be found, as process.SignalMarked says.
 //
 // Safe for concurrent use. A goroutine for each job watches it until it has
 // ended; Close waits for them.
@@ -73,8 +75,8 @@ func (j *Jobs) Running() int {
 	return n
 }
 
-// Close ends all jobs and returns when nothing of them runs. A second call does
-// no harm.
+// Close ends all jobs and returns when nothing of them runs that can be found. A
+// second call does no harm.
 func (j *Jobs) Close() {
 	if j == nil {
 		return
@@ -96,7 +98,7 @@ type job struct {
 	started time.Time
 	grace   time.Duration
 	p       *running
-	done    chan struct{} // closed when nothing of it runs
+	done    chan struct{} // closed when its group is gone
 
 	mu       sync.Mutex
 	stopping chan struct{} // closed when it shall end; then why says so
@@ -186,7 +188,10 @@ func (j *Jobs) watch(b *job, limit time.Duration) {
 		b.stop(fmt.Sprintf("ended after its time limit of %s", limit))
 	case <-b.stopping:
 	}
-	b.p.finish(b.grace)
+	b.mu.Lock()
+	ended := b.why != ""
+	b.mu.Unlock()
+	b.p.finish(b.grace, ended)
 	b.writing <- struct{}{} // for good: whoever wrote has ended, and nobody writes any more
 	b.mu.Lock()
 	b.state, b.ended = exitState(b.p.exit), time.Now()

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"time"
@@ -12,6 +13,7 @@ import (
 // Whoever started it calls finish, once exited is closed or when it shall end.
 type running struct {
 	group   *process.Group
+	mark    string // entry of its environment by which what has left the group is found
 	out     *tail
 	stdin   *os.File      // nil: it has none
 	exited  chan struct{} // closed when the command itself is over
@@ -37,10 +39,12 @@ func (e *Env) start(command string, input bool) (*running, error) {
 		return failed(err)
 	}
 	cmd := shellCommand(command)
-	cmd.Dir, cmd.Env = e.Cwd, e.environ()
+	mark := marker + "=" + rand.Text()
+	cmd.Dir, cmd.Env = e.Cwd, append(e.environ(), mark)
 	cmd.Stdout, cmd.Stderr = w, w
 	p := &running{
-		out: newTail(orDefault(e.OutputLimit, defaultOutputLimit)), output: r,
+		mark: mark,
+		out:  newTail(orDefault(e.OutputLimit, defaultOutputLimit)), output: r,
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
 	var in *os.File
@@ -79,19 +83,28 @@ func (e *Env) start(command string, input bool) (*running, error) {
 	return p, nil
 }
 
+// marker is the variable of a command's environment that tells it from others.
+const marker = "HERMESD_COMMAND"
+
 // finish ends what is left of the group, the command itself too, and takes the
-// rest of the output. Nothing of it runs when it returns.
-func (p *running) finish(grace time.Duration) {
+// rest of the output. With all, because the command was ended and has not ended by
+// itself, it also ends what has left the group, as far as it can be found (see
+// process.SignalMarked): a daemon that a command has started well lives on.
+func (p *running) finish(grace time.Duration, all bool) {
 	if p.stdin != nil {
 		p.stdin.Close()
 	}
-	if p.group.Terminate() {
+	left := all && process.SignalMarked(p.mark, false) > 0
+	if p.group.Terminate() || left {
 		select {
 		case <-p.drained:
 		case <-time.After(grace):
 		}
 	}
 	p.group.Kill()
+	for tries := 0; all && tries < 10 && process.SignalMarked(p.mark, true) > 0; tries++ {
+		// Who was just being started by one that is killed is found the next time.
+	}
 	<-p.exited
 	select {
 	case <-p.drained:

@@ -139,8 +139,8 @@ func (e *Env) environ() []string {
 
 // runCommand runs a command in a group of its own and waits until it has
 // ended, or ends it when ctx is cancelled or its time is up. Whatever of the
-// group is left then is ended too, so nothing runs on and nothing that holds
-// the output open makes it wait.
+// group is left then is ended too, and nothing that holds the output open makes
+// it wait. What has left the group runs on if the command has ended by itself.
 func (e *Env) runCommand(ctx context.Context, command string, limit time.Duration, show func([]Content)) (Result, error) {
 	p, err := e.start(command, false)
 	if err != nil {
@@ -182,7 +182,7 @@ func (e *Env) runCommand(ctx context.Context, command string, limit time.Duratio
 			killer = time.After(grace)
 		}
 	}
-	p.finish(grace) // what it left behind ends now
+	p.finish(grace, why != "") // what it left behind ends now
 	return commandResult(ctx, p.out, p.exit, why, limit)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,6 +79,7 @@ func gone(t *testing.T, pid int) {
 		}
 		if time.Now().After(deadline) {
 			t.Errorf("process %d still runs", pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 			return
 		}
 	}
@@ -166,6 +168,52 @@ func TestWhoLeavesTheGroupDoesNotHangTheCommand(t *testing.T) {
 	for _, pid := range pids(t, filepath.Join(e.Cwd, "pids")) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
+}
+
+// What was ended is ended with what has left the group, where that is to be found.
+func TestACommandThatIsEndedTakesWithItWhoLeftItsGroup(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // it is on its own, as process.SignalMarked says
+	}
+	const leaves = "setsid sh -c 'trap \"\" TERM; setsid sleep 300 & echo $$ $! > pids; while :; do sleep 1; done' >/dev/null 2>&1 & while [ ! -s pids ]; do sleep 0.02; done; echo ready; "
+	t.Run("cancelled", func(t *testing.T) {
+		e := &Env{Cwd: tempDir(t), Grace: 100 * time.Millisecond}
+		a, err := plan(t, Terminal{}, e, m{"command": leaves + "sleep 300"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if _, err := a.Run(ctx, func([]Content) { cancel() }); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		for _, pid := range pids(t, filepath.Join(e.Cwd, "pids")) {
+			gone(t, pid)
+		}
+	})
+	t.Run("closed", func(t *testing.T) {
+		e := background(t, 0, nil)
+		inBackground(t, e, leaves+"sleep 300")
+		untilFile(t, filepath.Join(e.Cwd, "pids"))
+		e.Jobs.Close()
+		for _, pid := range pids(t, filepath.Join(e.Cwd, "pids")) {
+			gone(t, pid)
+		}
+	})
+	t.Run("ended by itself", func(t *testing.T) {
+		e := &Env{Cwd: tempDir(t), Grace: 100 * time.Millisecond}
+		if _, err := do(t, Terminal{}, e, m{"command": leaves}); err != nil {
+			t.Error(err)
+		}
+		all := pids(t, filepath.Join(e.Cwd, "pids"))
+		if err := syscall.Kill(all[0], 0); err != nil || isZombie(all[0]) {
+			t.Errorf("what it started well is gone: %v", err)
+		}
+		for _, pid := range all {
+			syscall.Kill(pid, syscall.SIGKILL)
+			gone(t, pid)
+		}
+	})
 }
 
 func TestOutputIsShownWhileItRuns(t *testing.T) {

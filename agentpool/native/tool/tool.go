@@ -10,8 +10,9 @@
 // # Concurrency
 //
 // Tools keep no state and are safe for concurrent use. An Action is used once,
-// by one goroutine; everything Run starts has ended when it returns, also the
-// processes of a command.
+// by one goroutine; everything Run starts has ended when it returns, but for
+// jobs. Of a command that is what has not left its process group; of one that was
+// ended before its time also what has, where that can be found.
 package tool
 
 import (
