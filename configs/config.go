@@ -19,6 +19,7 @@ type Config struct {
 	Metrics      Metrics     `toml:"metrics"`
 	Permissions  Permissions `toml:"permissions"`
 	Sessions     Sessions    `toml:"sessions"`
+	Store        Store       `toml:"store"`
 	Limits       Limits      `toml:"limits"`
 	Tools        Tools       `toml:"tools"`
 	Web          Web         `toml:"web"`
@@ -55,6 +56,13 @@ type Sessions struct {
 	// Idle is how long an unattached session without a turn stays in memory;
 	// it comes back from the store when it is touched.
 	Idle Duration `toml:"idle"`
+}
+
+// Store says which sessions are removed by themselves: none that is in memory,
+// and none that is pinned.
+type Store struct {
+	MaxAge  Duration `toml:"max_age"`  // since something happened in a session last; 0 keeps all
+	MaxSize Size     `toml:"max_size"` // that all sessions may take on the disk; 0 is any
 }
 
 // Limits bound what one peer can cost. None of them loses anything silently:

@@ -87,6 +87,13 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 		}
 	}
 
+	if age := c.Store.MaxAge; age > 0 && age < 60*minute {
+		bad(toml.Key{"store", "max_age"}, "%s is not allowed; choose 1h or more, or 0s to keep sessions of any age", age)
+	}
+	if size := c.Store.MaxSize; size > 0 && size < 1*MiB {
+		bad(toml.Key{"store", "max_size"}, "%s is not allowed; choose 1MiB or more, or 0 for any size", size)
+	}
+
 	c.invalidTools(bad)
 	c.Metrics.invalid(bad)
 	for name, a := range c.Agents {

@@ -25,6 +25,9 @@ func (e *editor) admin(r *jsonrpc.Request) jsonrpc.Handler {
 		"_hermes/status":             e.status,
 		"_hermes/stop":               e.stop,
 		"_hermes/sessions/show":      e.show,
+		"_hermes/backup":             e.backup,
+		"_hermes/sessions/import":    e.importSession,
+		"_hermes/sessions/pin":       e.pin,
 		"_hermes/sessions/tail":      e.tail,
 		"_hermes/permissions/list":   e.questions,
 		"_hermes/permissions/answer": e.decide,
@@ -110,7 +113,7 @@ func (e *editor) status(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		"goroutines": runtime.NumGoroutine(),
 		"memory":     map[string]any{"heapBytes": mem.HeapAlloc, "rssBytes": residentBytes()},
 		"epoch":      e.d.store.Epoch(), "socket": e.d.cfg.Socket, "listen": e.d.addresses(), "stored": len(e.d.store.List()),
-		"connections": conns, "sessions": live, "agents": e.d.cfg.Agents(),
+		"connections": conns, "sessions": live, "agents": e.d.cfg.Agents(), "removed": e.d.removed.Load(),
 	})
 	return out, nil
 }
@@ -182,6 +185,7 @@ type sessionParams struct {
 	From      session.Seq `json:"from"`
 	Limit     int         `json:"limitBytes"`
 	Wait      bool        `json:"wait"`
+	Exact     bool        `json:"exact"` // events as lines of session.AppendLine, byte for byte
 }
 
 func decodeParams(r *jsonrpc.Request, v any) error {
@@ -262,6 +266,14 @@ func (e *editor) show(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		}
 	}
 	out["attached"] = attached
+	if m.Pinned {
+		out["pinned"] = true
+	}
+	if m.Imported != "" {
+		out["imported"] = m.Imported
+	}
+	m.MCPServers = nil // they stand in the log
+	out["meta"] = m
 	if m.Parent != "" {
 		out["parent"], out["forkedAt"] = m.Parent, m.ForkedAt
 	}
@@ -306,22 +318,30 @@ func (e *editor) tail(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		}
 	}
 	events, size, next := []tailEvent{}, 0, p.From
+	lines := [][]byte{}
 	errFull := fmt.Errorf("page is full")
 	err = s.Read(ctx, p.From+1, head, func(rec session.Record) error {
 		if size > 0 && size+len(rec.Data) > p.Limit {
 			return errFull
+		}
+		size += len(rec.Data)
+		next = rec.Last
+		if p.Exact {
+			lines = append(lines, session.AppendLine(nil, rec))
+			return nil
 		}
 		data := json.RawMessage(rec.Data)
 		if !json.Valid(data) {
 			data = raw(string(rec.Data))
 		}
 		events = append(events, tailEvent{rec.First, rec.Last, acp.Time(time.UnixMilli(rec.Time)), rec.Kind.String(), data})
-		size += len(rec.Data)
-		next = rec.Last
 		return nil
 	})
 	if err != nil && err != errFull {
 		return nil, wire(err, p.SessionID)
+	}
+	if p.Exact {
+		return map[string]any{"lines": lines, "head": head, "next": next}, nil
 	}
 	return map[string]any{"events": events, "head": head, "next": next}, nil
 }

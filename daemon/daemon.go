@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -54,6 +55,8 @@ type Config struct {
 	Log     zerolog.Logger
 	// Agents lists the agents there are, for status and for errors.
 	Agents func() []AgentInfo
+	// Retention says which sessions are removed by themselves, by Retain.
+	Retention Retention
 	// Disk tells of the store, for status and metrics; may be nil.
 	Disk func() Disk
 	// About is further text that status gives by name: where the log is, and the
@@ -85,6 +88,8 @@ type Daemon struct {
 	// they do not fill the disk.
 	refusals zerolog.Logger
 	counts   *counts
+	keeper   Keeper        // nil: the store keeps nothing on a disk
+	removed  atomic.Uint64 // sessions, by the retention
 
 	mu      sync.Mutex
 	editors map[*editor]bool
@@ -99,6 +104,7 @@ type Daemon struct {
 func New(cfg Config, store session.Store, agents session.Agents) *Daemon {
 	d := &Daemon{cfg: cfg, store: store, agents: agents, started: time.Now(), editors: make(map[*editor]bool), strange: make(map[*transport.Conn]bool), counts: newCounts()}
 	d.logins, _ = agents.(session.Logins)
+	d.keeper, _ = store.(Keeper)
 	d.refusals = cfg.Log.Sample(&zerolog.BurstSampler{Burst: 20, Period: time.Second})
 	sc := cfg.Session
 	sc.Warn = func(id session.ID, what string, err error) {

@@ -54,6 +54,7 @@ type Disk struct {
 	BacklogBytes                int64  // in memory and in the journal, not in the database
 	Events                      uint64 // written since the daemon began
 	Failing                     string // why nothing can be written; "" if it can
+	Damage                      []Damage
 
 	// How long syncs of the journal took: Counts[i] of them no longer than
 	// Bounds[i], the last one longer than any.
@@ -61,6 +62,19 @@ type Disk struct {
 	Counts  []uint64
 	Sum     time.Duration
 	Slowest time.Duration
+}
+
+// Damage is what a damaged database has cost since the daemon began.
+type Damage struct {
+	At       time.Time        `json:"at"`
+	File     string           `json:"file"` // where the damaged file is kept
+	Sessions []DamagedSession `json:"sessions"`
+}
+
+// DamagedSession is one of which something could not be read any more.
+type DamagedSession struct {
+	ID   session.ID `json:"id"`
+	Lost uint64     `json:"lost"` // events known to be missing; the end may be, too
 }
 
 // Commits is how many syncs there were.
@@ -226,6 +240,9 @@ func (f Figures) inWords() map[string]any {
 	}
 	if f.Disk.Failing != "" {
 		disk["failing"] = f.Disk.Failing
+	}
+	if len(f.Disk.Damage) > 0 {
+		disk["damage"] = f.Disk.Damage
 	}
 	// Only those there are: a word of a state says that something is in it.
 	agents := make(map[string]map[string]int)

@@ -223,6 +223,12 @@ func sessionMeta(m session.Meta, kept bool) json.RawMessage {
 	if m.Parent != "" {
 		h["sessionProvenance"] = map[string]any{"parent": m.Parent, "forkedAt": m.ForkedAt}
 	}
+	if m.Imported != "" {
+		h["sessionProvenance"] = map[string]any{"imported": m.Imported}
+	}
+	if m.Pinned {
+		h["pinned"] = true
+	}
 	if kept {
 		h["warnings"] = []string{"the session keeps its own mcpServers and additionalDirectories: it is in use"}
 	}

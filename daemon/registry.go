@@ -19,11 +19,12 @@ type registry struct {
 
 	mu      sync.Mutex
 	live    map[session.ID]*session.Session
+	leaving map[session.ID]bool // are being deleted, and in nobody's memory
 	stopped bool
 }
 
 func newRegistry(cfg session.Config, store session.Store, agents session.Agents) *registry {
-	r := &registry{store: store, agents: agents, live: make(map[session.ID]*session.Session)}
+	r := &registry{store: store, agents: agents, live: make(map[session.ID]*session.Session), leaving: make(map[session.ID]bool)}
 	r.cfg = cfg
 	r.cfg.Evict = r.evict
 	return r
@@ -43,7 +44,7 @@ func (r *registry) get(id session.ID) (*session.Session, error) {
 	if s != nil && s.Touch() {
 		return s, nil
 	}
-	if _, ok := r.store.Lookup(id); !ok {
+	if _, ok := r.store.Lookup(id); !ok || r.leaving[id] {
 		return nil, session.ErrNotFound
 	}
 	var after <-chan struct{}

@@ -193,6 +193,8 @@ const (
 	metaParent   = 8
 	metaForkedAt = 9 // uvarint
 	metaTurns    = 10
+	metaPinned   = 11 // uvarint 1
+	metaImported = 12
 )
 
 // appendMeta encodes m without its ID, which stands beside it wherever it is kept.
@@ -230,6 +232,10 @@ func appendMeta(dst []byte, m *session.Meta) []byte {
 	str(metaParent, string(m.Parent))
 	num(metaForkedAt, uint64(m.ForkedAt))
 	num(metaTurns, uint64(m.Turns))
+	if m.Pinned {
+		num(metaPinned, 1)
+	}
+	str(metaImported, string(m.Imported))
 	return dst
 }
 
@@ -260,6 +266,10 @@ func decodeMeta(id session.ID, b []byte) (session.Meta, error) {
 			m.ForkedAt = session.Seq(v.uvarint())
 		case metaTurns:
 			m.Turns = int(v.uvarint())
+		case metaPinned:
+			m.Pinned = v.uvarint() == 1
+		case metaImported:
+			m.Imported = session.ID(value)
 		}
 		if in.bad || v.bad {
 			return session.Meta{}, errDamaged

@@ -293,3 +293,31 @@ func (s *Store) compactIfWasteful(ctx context.Context) {
 		s.o.Log.Warn().Err(err).Msg("the database could not be made smaller")
 	}
 }
+
+// Used is how many bytes the sessions take: of the database what is in use, and
+// what waits in the journal for it.
+func (s *Store) Used() (int64, error) {
+	used, _, err := s.tree.usage()
+	return used + s.backlog.Load(), err
+}
+
+// Weigh is how many bytes of the database a session takes, 0 if it has none.
+func (s *Store) Weigh(id session.ID) (int64, error) {
+	var size int64
+	err := s.healed(func() error {
+		return s.tree.view(func(tx *bolt.Tx) error {
+			size = 0
+			b := sessionEvents(tx, id)
+			if b == nil {
+				return nil
+			}
+			if err := s.tree.trust(id, b); err != nil {
+				return err
+			}
+			st := b.Stats()
+			size = int64(st.BranchAlloc + st.LeafAlloc + st.InlineBucketInuse)
+			return nil
+		})
+	})
+	return size, err
+}

@@ -611,3 +611,49 @@ func TestSegmentsLeaveOnceTheirEventsAreInBbolt(t *testing.T) {
 		t.Errorf("stats %+v", st)
 	}
 }
+
+// An id may be used again when its session was deleted: what comes after is
+// another session, wherever the deletion has got to.
+func TestAnIDIsUsedAgain(t *testing.T) {
+	for _, moved := range []string{"never", "before the deletion", "after the deletion", "at the end"} {
+		t.Run("moved "+moved, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, still())
+			move := func(when string) {
+				if moved == when {
+					if err := s.moveOnce(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			appendTo(t, s, "s", storetest.Mixed(1, 50)...)
+			move("before the deletion")
+			if err := s.Delete(t.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+			move("after the deletion")
+			appendTo(t, s, "s", storetest.Tool(1), storetest.Tool(2))
+			move("at the end")
+			want := []session.Event{storetest.Tool(1), storetest.Tool(2)}
+			storetest.Same(t, readAll(t, s, "s"), want)
+			file := filepath.Join(t.TempDir(), "backup")
+			crash(s)
+			s = open(t, dir, still())
+			storetest.Same(t, readAll(t, s, "s"), want)
+			if err := s.Backup(t.Context(), file, false); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []string{dir, t.TempDir()} {
+				if at != dir {
+					restore(t, file, at)
+				}
+				s := open(t, at, still())
+				storetest.Same(t, readAll(t, s, "s"), want)
+				s.Close()
+			}
+		})
+	}
+}

@@ -281,10 +281,13 @@ func (r *replay) frame(f frame) {
 	case frameEvents:
 		l := s.logs[f.id]
 		if l == nil {
-			head, err := s.tree.head(f.id)
-			if err != nil {
-				r.err = err
-				return
+			var head session.Seq
+			if !slices.Contains(s.gone, f.id) { // else what is in bbolt is of another session
+				var err error
+				if head, err = s.tree.head(f.id); err != nil {
+					r.err = err
+					return
+				}
 			}
 			l = &log{store: s, id: f.id, stored: head, written: head, head: head, pos: 1}
 			s.logs[f.id] = l

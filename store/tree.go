@@ -519,6 +519,20 @@ func (t *tree) apply(m move) error {
 	arena := make([]byte, 0, size) // values must stay until the commit
 	return t.update(func(tx *bolt.Tx) error {
 		index, events := tx.Bucket(bucketIndex), tx.Bucket(bucketEvents)
+		// First: what is put under an id that was deleted is another session.
+		for _, id := range m.deletes {
+			if err := index.Delete([]byte(id)); err != nil {
+				return err
+			}
+			if b := events.Bucket([]byte(id)); b != nil {
+				if err := t.trust(id, b); err != nil {
+					return err
+				}
+			}
+			if err := events.DeleteBucket([]byte(id)); err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
+				return err
+			}
+		}
 		for _, p := range m.puts {
 			if p.meta != nil {
 				if err := index.Put([]byte(p.id), encodeIndex(p.meta)); err != nil {
@@ -539,19 +553,6 @@ func (t *tree) apply(m move) error {
 				if err := b.Put(seqKey(p.records[i].Last), arena[start:len(arena):len(arena)]); err != nil {
 					return err
 				}
-			}
-		}
-		for _, id := range m.deletes {
-			if err := index.Delete([]byte(id)); err != nil {
-				return err
-			}
-			if b := events.Bucket([]byte(id)); b != nil {
-				if err := t.trust(id, b); err != nil {
-					return err
-				}
-			}
-			if err := events.DeleteBucket([]byte(id)); err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
-				return err
 			}
 		}
 		return tx.Bucket(bucketStore).Put(keyJournal, binary.LittleEndian.AppendUint64(nil, m.journal))

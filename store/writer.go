@@ -198,6 +198,12 @@ func (w *writer) collect(mayTry bool) (closing, rest bool) {
 // has seen.
 func (w *writer) repeat(buf []byte) []byte {
 	s := w.s
+	s.mu.Lock()
+	gone := append([]session.ID(nil), s.gone...)
+	s.mu.Unlock()
+	for _, id := range gone {
+		buf = appendDeleted(buf, id)
+	}
 	for _, l := range s.inMemory() {
 		l.mu.Lock()
 		events, meta := l.tail[:l.written-l.stored], l.meta
@@ -205,12 +211,6 @@ func (w *writer) repeat(buf []byte) []byte {
 		if len(events) > 0 || meta != nil {
 			buf = appendEvents(buf, l.id, meta, events)
 		}
-	}
-	s.mu.Lock()
-	gone := append([]session.ID(nil), s.gone...)
-	s.mu.Unlock()
-	for _, id := range gone {
-		buf = appendDeleted(buf, id)
 	}
 	return buf
 }

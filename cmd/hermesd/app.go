@@ -146,7 +146,7 @@ the session, its running turn and its open questions stay.`,
 		a.serveCommand(), a.stdioCommand(), a.demoCommand(), a.chatCommand(),
 		a.sessionsCommand(), a.permissionsCommand(), a.agentsCommand(),
 		a.loginCommand(), a.logoutCommand(), a.pairCommand(), a.tokensCommand(), a.connectCommand(),
-		a.statusCommand(), a.logsCommand(), a.doctorCommand(), a.stopCommand(), a.serviceCommand(), a.versionCommand(), a.printEnvironCommand(),
+		a.statusCommand(), a.backupCommand(), a.logsCommand(), a.doctorCommand(), a.stopCommand(), a.serviceCommand(), a.versionCommand(), a.printEnvironCommand(),
 	)
 	return root
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/transport/acpclient"
 	"github.com/hermesd/hermesd/transport/link"
 )
@@ -132,6 +133,14 @@ type daemonStatus struct {
 		CommitMeanMs    float64 `json:"commitMeanMs"`
 		CommitSlowestMs float64 `json:"commitSlowestMs"`
 		Failing         string  `json:"failing"`
+		Damage          []struct {
+			At       time.Time `json:"at"`
+			File     string    `json:"file"`
+			Sessions []struct {
+				ID   string `json:"id"`
+				Lost uint64 `json:"lost"`
+			} `json:"sessions"`
+		} `json:"damage"`
 	} `json:"disk"`
 	AgentStates map[string]map[string]int `json:"agentStates"`
 }
@@ -209,6 +218,9 @@ type sessionDetails struct {
 	Attached  []connectionStatus `json:"attached"`
 	Questions []openQuestion     `json:"questions"`
 	Modes     json.RawMessage    `json:"modes"`
+	Pinned    bool               `json:"pinned"`
+	Imported  string             `json:"imported"`
+	Meta      session.Meta       `json:"meta"`
 }
 
 type openQuestion struct {

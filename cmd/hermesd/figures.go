@@ -19,6 +19,13 @@ func diskFigures(st *store.Store) daemon.Disk {
 		Bounds: store.CommitBounds(), Counts: s.Commits.Counts[:], Sum: s.Commits.Sum, Slowest: s.Commits.Slowest,
 	}
 	d.DatabaseBytes, d.JournalBytes = st.Size()
+	for _, x := range st.Damage() {
+		damage := daemon.Damage{At: x.At, File: x.File, Sessions: []daemon.DamagedSession{}}
+		for _, h := range x.Hurt {
+			damage.Sessions = append(damage.Sessions, daemon.DamagedSession{ID: h.Session, Lost: h.Lost})
+		}
+		d.Damage = append(d.Damage, damage)
+	}
 	return d
 }
 

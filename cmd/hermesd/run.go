@@ -120,6 +120,7 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	accepting, hangUp := context.WithCancel(ctx)
 	g.Add(func() error { m.Watch(accepting, d.Alive); <-accepting.Done(); return nil }, func(error) { hangUp() })
 	g.Add(func() error { figures.serve(accepting, o.Version, d, log); <-accepting.Done(); return nil }, func(error) { hangUp() })
+	g.Add(func() error { d.Retain(accepting); return nil }, func(error) { hangUp() })
 	for _, ln := range listeners {
 		g.Add(func() error { return d.Serve(accepting, ln) }, func(error) { hangUp() })
 	}
@@ -193,6 +194,8 @@ func runStdio(ctx context.Context, o serveOptions) (err error) {
 	var g run.Group
 	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))
 	g.Add(func() error { d.ServeConn(conn); return nil }, func(error) { conn.Close() })
+	retaining, enough := context.WithCancel(ctx)
+	g.Add(func() error { d.Retain(retaining); return nil }, func(error) { enough() })
 	err = g.Run()
 	drain, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
@@ -307,8 +310,9 @@ func daemonConfig(o serveOptions, log zerolog.Logger, st *store.Store, agents *a
 	limits.FirstFrame, limits.LineTime = time.Duration(l.FirstFrame), time.Duration(l.LineTime)
 	return daemon.Config{
 		Version: o.Version, Socket: o.Places.Socket, Session: s, Limits: limits, Log: log, Stop: stop,
-		About: map[string]string{"log": o.logAt(), "config": o.Places.Config, "began": time.Now().UTC().Format(time.RFC3339Nano)},
-		Disk:  func() daemon.Disk { return diskFigures(st) },
+		About:     map[string]string{"log": o.logAt(), "config": o.Places.Config, "began": time.Now().UTC().Format(time.RFC3339Nano)},
+		Disk:      func() daemon.Disk { return diskFigures(st) },
+		Retention: daemon.Retention{MaxAge: time.Duration(o.Config.Store.MaxAge), MaxSize: int64(o.Config.Store.MaxSize)},
 
 		Environments: o.environments, FindProgram: environ.Find,
 		Agents: func() []daemon.AgentInfo {

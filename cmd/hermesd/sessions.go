@@ -14,14 +14,15 @@ import (
 )
 
 func (a *app) sessionsCommand() *cobra.Command {
-	return group("sessions", "See, follow, export and delete sessions",
-		a.sessionsList(), a.sessionsShow(), a.sessionsTail(), a.sessionsExport(), a.sessionsDelete())
+	return group("sessions", "See, follow, export, import, pin and delete sessions",
+		a.sessionsList(), a.sessionsShow(), a.sessionsTail(), a.sessionsExport(), a.sessionsImport(), a.sessionsPin(true), a.sessionsPin(false), a.sessionsDelete())
 }
 
 // listedSession is a session as `sessions list --json` prints it.
 type listedSession struct {
 	ID      string          `json:"id"`
 	State   string          `json:"state"` // idle, running, waiting; stored if it is not in memory
+	Pinned  bool            `json:"pinned,omitempty"`
 	Agent   string          `json:"agent,omitempty"`
 	Cwd     string          `json:"cwd"`
 	Dirs    []string        `json:"dirs,omitempty"`
@@ -60,6 +61,9 @@ func (a *app) sessionsList() *cobra.Command {
 				var rows [][]string
 				for _, s := range list {
 					updated, _ := time.Parse(time.RFC3339, s.Updated)
+					if s.Pinned {
+						s.State += ", pinned"
+					}
 					rows = append(rows, []string{s.ID, s.State, s.Agent, ago(updated, time.Now()), s.Cwd, shorten(s.Title, 50)})
 				}
 				return a.table("SESSION STATE AGENT UPDATED FOLDER TITLE", rows)
@@ -90,11 +94,12 @@ func listSessions(ctx context.Context, c *acpclient.Client, cwd string) ([]liste
 		x := listedSession{ID: i.ID, State: "stored", Cwd: i.Cwd, Dirs: i.Dirs, Title: i.Title, Updated: i.UpdatedAt, Meta: i.Meta}
 		var meta struct {
 			Hermes struct {
-				Agent string `json:"agent"`
+				Agent  string `json:"agent"`
+				Pinned bool   `json:"pinned"`
 			} `json:"hermes"`
 		}
 		_ = json.Unmarshal(i.Meta, &meta) // absent is fine
-		x.Agent = meta.Hermes.Agent
+		x.Agent, x.Pinned = meta.Hermes.Agent, meta.Hermes.Pinned
 		if l, ok := live[i.ID]; ok {
 			x.State, x.Agent = l.State, l.Agent
 		}
@@ -147,10 +152,16 @@ func (a *app) printSession(s sessionDetails) error {
 	if !s.Live {
 		state = "stored"
 	}
+	if s.Pinned {
+		state += ", pinned"
+	}
 	line("state", "%s", state)
 	line("created", "%s", s.Created.Local().Format(time.DateTime))
 	line("updated", "%s", s.Updated.Local().Format(time.DateTime))
 	line("turns", "%d, %d events", s.Turns, s.Events)
+	if s.Imported != "" {
+		line("imported", "as %s", s.Imported)
+	}
 	if s.Parent != "" {
 		line("fork of", "%s at event %d", s.Parent, s.ForkedAt)
 	}

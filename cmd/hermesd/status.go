@@ -128,6 +128,16 @@ func (s daemonStatus) figures() []string {
 	if s.Disk.Failing != "" {
 		lines = append(lines, "        nothing can be written: "+s.Disk.Failing)
 	}
+	for _, d := range s.Disk.Damage {
+		lines = append(lines, fmt.Sprintf("        at %s the database was found damaged; the damaged file is %s", d.At.Local().Format(time.DateTime), d.File))
+		for _, x := range d.Sessions {
+			if x.Lost > 0 {
+				lines = append(lines, fmt.Sprintf("        %s has lost %d events", x.ID, x.Lost))
+			} else {
+				lines = append(lines, fmt.Sprintf("        %s may have lost its last events", x.ID))
+			}
+		}
+	}
 	return lines
 }
 

@@ -204,7 +204,7 @@ func (a *app) sessionsExport() *cobra.Command {
 	var format, file string
 	cmd := &cobra.Command{
 		Use:   "export SESSION",
-		Short: "Write a session's history as Markdown, or its log as JSON lines",
+		Short: "Write a session's history as Markdown, or its log as JSON lines, for import",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "markdown" && format != "json" {
@@ -222,9 +222,7 @@ func (a *app) sessionsExport() *cobra.Command {
 				write := func(w io.Writer) error {
 					out := bufio.NewWriter(w)
 					if format == "json" {
-						lines := json.NewEncoder(out)
-						lines.SetEscapeHTML(false)
-						err = readLog(ctx, c, s.ID, 0, false, func(e logEvent) error { return lines.Encode(e) })
+						err = exportLines(ctx, c, s, out)
 					} else {
 						err = exportMarkdown(ctx, c, s, out)
 					}

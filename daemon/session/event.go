@@ -32,6 +32,7 @@ const (
 	KindRootsChanged     Kind = 14 // RootsChanged
 	KindDeleted          Kind = 15 // Deleted: the last event a session ever has
 	KindPromptJoined     Kind = 16 // PromptJoined
+	KindPinned           Kind = 17 // Pinned
 )
 
 // Event is one entry of a session's log. Events are immutable once appended:
@@ -181,6 +182,12 @@ type RootsChanged struct {
 	MCPServers json.RawMessage `json:"mcpServers,omitempty"`
 }
 
+// Pinned says that a session is to be kept whatever its age, or not any more.
+type Pinned struct {
+	Origin Origin `json:"origin"`
+	Pinned bool   `json:"pinned"`
+}
+
 // Deleted ends a session for good.
 type Deleted struct {
 	Origin Origin `json:"origin"`
@@ -206,6 +213,8 @@ type Meta struct {
 	Parent     ID              `json:"parent,omitempty"`
 	ForkedAt   Seq             `json:"forkedAt,omitempty"` // last event of Parent that was copied
 	Turns      int             `json:"turns,omitempty"`    // turns started so far
+	Pinned     bool            `json:"pinned,omitempty"`   // never removed for its age or for space
+	Imported   ID              `json:"imported,omitempty"` // what it was called where it was exported
 }
 
 // Record is what a log gives back on reading: one event, or a run of

@@ -10,7 +10,7 @@ import (
 // when a power cut cannot take them back.
 func mustSync(k Kind) bool {
 	switch k {
-	case KindCreated, KindPromptWithdrawn, KindPromptJoined, KindTurnEnded, KindQuestionAnswered, KindSettingsChanged, KindDetached, KindRootsChanged, KindDeleted:
+	case KindCreated, KindPromptWithdrawn, KindPromptJoined, KindTurnEnded, KindQuestionAnswered, KindSettingsChanged, KindDetached, KindRootsChanged, KindPinned, KindDeleted:
 		return true
 	}
 	return false
@@ -38,7 +38,7 @@ func (s *Session) append(k Kind, version uint8, data []byte) Seq {
 		s.warn("applying an event of our own", err)
 	}
 	switch k {
-	case KindTurnEnded, KindTurnStarted, KindRootsChanged:
+	case KindTurnEnded, KindTurnStarted, KindRootsChanged, KindPinned:
 		s.metaNew = true
 	}
 	s.sync = s.sync || mustSync(k)

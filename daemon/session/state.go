@@ -128,6 +128,12 @@ func (st *State) applyFact(r Record) error {
 			return err
 		}
 		st.Meta.Dirs, st.Meta.MCPServers = f.Dirs, f.MCPServers
+	case KindPinned:
+		f, err := decode[Pinned](r.Data)
+		if err != nil {
+			return err
+		}
+		st.Meta.Pinned = f.Pinned
 	case KindDeleted:
 		st.Deleted = true
 	}
