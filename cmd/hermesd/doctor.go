@@ -369,9 +369,9 @@ func (d *doctor) lookAtStore(ctx context.Context) {
 	case errors.Is(err, store.ErrNewer):
 		d.say(wrong, "store", "use the newer version of hermesd", "%v", err)
 	case err != nil:
-		d.say(wrong, "store", "restore "+dir+" from a backup, or move it away to begin without the sessions in it", "%v", err)
+		d.say(wrong, "store", "start hermesd: it keeps what can be read; or put a backup in the place of "+filepath.Join(dir, "sessions.db"), "%v", err)
 	case len(r.Problems) > 0:
-		d.say(wrong, "store", "restore "+dir+" from a backup, or delete the sessions: hermesd sessions delete ID", "%s", strings.Join(r.Problems, "\n"))
+		d.say(wrong, "store", "start hermesd: it keeps what can be read; or put a backup in the place of "+filepath.Join(dir, "sessions.db"), "%s", strings.Join(r.Problems, "\n"))
 	case !r.Complete:
 		d.say(note, "store", "", "what was read within %s is in order: %d events", readPatience, r.Events)
 	default:
