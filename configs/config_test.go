@@ -168,7 +168,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 			"c.toml:2: mcp.wait: 2m0s is not allowed; choose 0s to 1m\n" +
 				"c.toml:3: mcp.call: 1ms is not allowed; choose 1s or more"},
 		"unknown key": {"\ndefault_agnet = \"hermes\"\n",
-			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen"},
+			"c.toml:2: default_agnet: unknown key; known here: default_agent, log, metrics, permissions, sessions, store, limits, tools, web, agents, mcp, providers, listen"},
 		"unknown key in a table": {"[permissions]\n\n# comment\ntimeuot = \"1s\"\n",
 			"c.toml:4: permissions.timeuot: unknown key; known here: timeout, detached"},
 		"unknown key of an agent": {"[agents.claude]\ncommand = [\"x\"]\nwram = 1\n",
@@ -176,7 +176,7 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"unknown key in an array of tables": {"[[listen]]\naddress = \"unix\"\n[[listen]]\naddress = \"unix\"\ntls = true\n",
 			"c.toml:5: listen.tls: unknown key; known here: address"},
 		"unknown table, once": {"[telemetry]\na = 1\nb = 2\n",
-			"c.toml:1: telemetry: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen"},
+			"c.toml:1: telemetry: unknown key; known here: default_agent, log, metrics, permissions, sessions, store, limits, tools, web, agents, mcp, providers, listen"},
 		"unknown dotted key": {"log.colour = true",
 			"c.toml:1: log.colour: unknown key; known here: level, file, max_size, keep"},
 		"relative log file": {"[log]\nfile = \"hermesd.log\"\n",
@@ -186,8 +186,8 @@ func TestMistakesNameFileLineKeyAndWhatIsAllowed(t *testing.T) {
 		"no old log files": {"[log]\nkeep = 0\n",
 			"c.toml:2: log.keep: 0 is not allowed; choose 1 to 1000"},
 		"several mistakes, in order of lines": {"x = 1\ny = 2\n[log]\nlevel = \"loud\"\n",
-			"c.toml:1: x: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen\n" +
-				"c.toml:2: y: unknown key; known here: default_agent, log, metrics, permissions, sessions, limits, tools, web, agents, mcp, providers, listen\n" +
+			"c.toml:1: x: unknown key; known here: default_agent, log, metrics, permissions, sessions, store, limits, tools, web, agents, mcp, providers, listen\n" +
+				"c.toml:2: y: unknown key; known here: default_agent, log, metrics, permissions, sessions, store, limits, tools, web, agents, mcp, providers, listen\n" +
 				"c.toml:4: log.level: \"loud\" is not allowed; choose one of: trace, debug, info, warn, error"},
 		"wrong type": {"default_agent = 3\n",
 			"c.toml:1: default_agent: has a value of type integer, but must be of type string"},
@@ -290,5 +290,19 @@ func TestSampleIsTheFileBesideThisTest(t *testing.T) {
 	data, err := os.ReadFile("hermesd.toml")
 	if err != nil || string(data) != string(Sample()) {
 		t.Errorf("the embedded sample is not hermesd.toml (%v)", err)
+	}
+}
+
+func TestRetentionIsBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		"[store]\nmax_age = \"720h\"\nmax_size = \"1GiB\"": "",
+		"[store]\nmax_age = \"0s\"\nmax_size = \"0\"":      "",
+		"[store]\nmax_age = \"30m\"":                       "c.toml:2: store.max_age: 30m0s is not allowed; choose 1h or more",
+		"[store]\nmax_size = \"64KiB\"":                    "c.toml:2: store.max_size: 64KiB is not allowed; choose 1MiB or more",
+	} {
+		_, err := Parse("c.toml", []byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }
