@@ -31,13 +31,22 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Lines returns the last n lines that say something, each of at most width
-// bytes and without control characters.
-func (t *Tail) Lines(n, width int) []string {
+// Text is all that is kept, as it was written.
+func (t *Tail) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return string(t.buf)
+}
+
+// Lines returns the last n lines that say something, each of at most width
+// bytes and without control characters.
+func (t *Tail) Lines(n, width int) []string { return Lines(t.Text(), n, width) }
+
+// Lines returns the last n lines of a text that say something, as [Tail.Lines]
+// does. Who has to take something out of the text does that before.
+func Lines(text string, n, width int) []string {
 	var last []string
-	lines := strings.Split(string(t.buf), "\n")
+	lines := strings.Split(text, "\n")
 	for i := len(lines) - 1; i >= 0 && len(last) < n; i-- {
 		if s := clean(lines[i], width); s != "" {
 			last = append(last, s)

@@ -115,7 +115,7 @@ func (l *link) call(ctx context.Context, name string, args json.RawMessage, aske
 			case errors.Is(context.Cause(limited), errTime):
 				return nil, fmt.Errorf("the MCP server %s did not answer the call within %s: it was cancelled, what it did is unknown", quoted(s.spec.Name), s.spec.Timeout)
 			case isAnswer(o.err):
-				return nil, fmt.Errorf("the MCP server %s refused the call: %w", quoted(s.spec.Name), short(o.err))
+				return nil, fmt.Errorf("the MCP server %s refused the call: %w", quoted(s.spec.Name), s.spec.short(o.err))
 			}
 			return nil, fmt.Errorf("the MCP server %s failed in the call: %w; what the call did is unknown", quoted(s.spec.Name), l.failure(o.err))
 		case p := <-news:

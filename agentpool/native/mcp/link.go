@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -58,10 +57,10 @@ func (o Options) connect(ctx context.Context, s *server) (*link, error) {
 		if ctx.Err() == nil && !isAnswer(err) {
 			return nil, errors.New(c.why())
 		}
-		if last := c.lastWords(); last != "" {
+		if last := spec.lastWords(c.stderr); last != "" {
 			err = fmt.Errorf("%w; the last it said was: %s", err, last)
 		}
-		return nil, short(err)
+		return nil, spec.short(err)
 	}
 	t, err := newRemote(spec)
 	if err != nil {
@@ -71,7 +70,7 @@ func (o Options) connect(ctx context.Context, s *server) (*link, error) {
 	if err != nil {
 		t.abort()
 		t.client.CloseIdleConnections()
-		return nil, short(err)
+		return nil, spec.short(err)
 	}
 	l.cleanup = t.client.CloseIdleConnections
 	return l, nil
@@ -167,7 +166,7 @@ func (l *link) failure(err error) error {
 	var timeout <-chan time.Time
 	if err != nil {
 		if isAnswer(err) {
-			return short(err)
+			return l.server.spec.short(err)
 		}
 		timer := time.NewTimer(exitTime) // its end may be about to be known
 		defer timer.Stop()
@@ -176,16 +175,16 @@ func (l *link) failure(err error) error {
 	select {
 	case <-l.done:
 	case <-timeout:
-		return short(err)
+		return l.server.spec.short(err)
 	}
 	if l.why != nil {
 		return errors.New(l.why())
 	}
 	if l.err != nil && !errors.Is(l.err, io.EOF) {
-		return short(l.err)
+		return l.server.spec.short(l.err)
 	}
 	if err != nil && !errors.Is(err, sdk.ErrConnectionClosed) {
-		return short(err)
+		return l.server.spec.short(err)
 	}
 	return errors.New("the connection has ended")
 }
@@ -220,13 +219,4 @@ func (l *link) close() {
 	<-closed
 	<-l.done
 	l.cleanup()
-}
-
-var doings = regexp.MustCompile(`(calling|sending) "[a-z/]*": |rejected by transport: `)
-
-// short makes one line of an error, without what the SDK says of its own
-// doings.
-func short(err error) error {
-	text := doings.ReplaceAllString(err.Error(), "")
-	return errors.New(clean(text, 500))
 }

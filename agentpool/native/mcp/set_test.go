@@ -327,6 +327,22 @@ func TestFailuresAreToldByNameAndReasonWithoutSecrets(t *testing.T) {
 	}
 }
 
+// A secret may be longer than what is told, and than what is kept.
+func TestNothingOfALongSecretIsTold(t *testing.T) {
+	for _, n := range []int{400, 3 * stderrKept} {
+		var token strings.Builder
+		for i := 0; token.Len() < n; i++ {
+			fmt.Fprint(&token, "tok", i)
+		}
+		told := newSaid()
+		set := open(t, Options{Tell: told.tell}, child("exits", "exit", Pair{"TOKEN", token.String()}))
+		text := told.await(t, "“exits”")
+		if strings.Contains(text+fmt.Sprint(set.Status()), "tok") || !strings.Contains(text, "the last it said was: ") {
+			t.Errorf("of a secret of %d bytes: %s", n, text)
+		}
+	}
+}
+
 func TestALateServerKeepsNobodyWaiting(t *testing.T) {
 	began := time.Now()
 	set := Open([]Server{child("mute", "mute"), child("good", "good")}, Options{Cwd: t.TempDir(), Environ: environ})

@@ -64,7 +64,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	cmd := exec.Command(program, t.spec.Args...)
 	cmd.Args[0] = t.spec.Command
 	cmd.Dir, cmd.Env = t.opts.Cwd, environ
-	c := &stdioConn{cmd: cmd, stderr: process.NewTail(stderrKept), lines: make(chan []byte), closing: make(chan struct{}), exited: make(chan struct{})}
+	c := &stdioConn{spec: t.spec, cmd: cmd, stderr: process.NewTail(stderrKept), lines: make(chan []byte), closing: make(chan struct{}), exited: make(chan struct{})}
 	cmd.Stderr = c.stderr
 	// What it started may hold its stderr open; that is ended with the group.
 	cmd.WaitDelay = exitTime
@@ -91,6 +91,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 
 // stdioConn is a connection to a process. It implements sdk.Connection.
 type stdioConn struct {
+	spec   Server
 	cmd    *exec.Cmd
 	group  *process.Group
 	stdin  io.WriteCloser
@@ -261,16 +262,8 @@ func (c *stdioConn) why() string {
 		}
 	default:
 	}
-	if last := c.lastWords(); last != "" {
+	if last := c.spec.lastWords(c.stderr); last != "" {
 		said += "; the last it said was: " + last
 	}
 	return said
-}
-
-// lastWords is the last line of its stderr that says something.
-func (c *stdioConn) lastWords() string {
-	if lines := c.stderr.Lines(1, 300); len(lines) > 0 {
-		return lines[0]
-	}
-	return ""
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermesd/hermesd/agentpool/native/mcp/mcptest"
 	"github.com/hermesd/hermesd/agentpool/native/tool"
+	"github.com/hermesd/hermesd/agentpool/process"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -225,10 +226,10 @@ func TestNothingOfAResultIsWithoutALimit(t *testing.T) {
 func TestRedact(t *testing.T) {
 	s := Server{URL: "https://user:pass4word@host:1/very/long-key-in-the-path/mcp?key=abcdefg&x=1", Env: []Pair{{"A", "hunter22"}, {"B", "1"}}, Headers: []Pair{{"Authorization", "Bearer tok-en-1"}}}
 	for in, want := range map[string]string{
-		`Post "` + s.URL + `": EOF`:                    `Post "https://host:1": EOF`,
-		"it said hunter22 and tok-en-1 and 1":          "it said … and … and 1",
-		"Bearer tok-en-1":                              "…",
-		"pass4word, long-key-in-the-path, key=abcdefg": "…, …, key=…",
+		`Post "` + s.URL + `": EOF`:                     `Post "https://host:1": EOF`,
+		"it said hunter22 and tok-en-1 and 1":           "it said … and … and 1",
+		"Bearer tok-en-1":                               "…",
+		"pass4word, long-key-in-the-path, key=abcdefg.": "…, …, key=….",
 	} {
 		if got := s.redact(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -236,6 +237,55 @@ func TestRedact(t *testing.T) {
 	}
 	if got := (Server{}).redact("as it is"); got != "as it is" {
 		t.Error(got)
+	}
+	// As it is quoted, and as it stands in a URL.
+	s = Server{URL: "https://h/mcp?a=1&k=x%2Fy%2Fz%2F1", Env: []Pair{{"A", `pass"word\1`}}}
+	if got := s.redact(fmt.Sprintf("%q, %q; x%%2Fy%%2Fz%%2F1", s.Env[0].Value, "https://h/mcp?a=1&k=x%2Fy%2Fz%2F1")); got != `"…", "https://h"; …` {
+		t.Error(got)
+	}
+}
+
+// Wherever a text was cut, before we had it or by us, nothing of a secret is
+// left that would be of use.
+func TestNoPieceOfASecretIsToldWhereverATextWasCut(t *testing.T) {
+	const token = "abcdefghijklmnopqrstuvwxyz0123456789"
+	s := Server{Env: []Pair{{"T", token}, {"U", token[10:]}, {"V", "x" + token + "x"}}}
+	clear := func(what, got string) {
+		t.Helper()
+		for i := range len(token) - minPiece + 1 {
+			if strings.Contains(got, token[i:i+minPiece]) {
+				t.Fatalf("%s: %q", what, got)
+			}
+		}
+	}
+	text := "no such key: " + token + ", try another"
+	for i := range text {
+		for j := i; j <= len(text); j++ {
+			clear("a window", s.redact(text[i:j]))
+			clear("a window, on", s.fit(text[i:j]+"\n \t", 1000))
+		}
+	}
+	for n := range 600 {
+		text := strings.Repeat("y", n) + " " + token + " is no key"
+		clear("cut by us", s.fit(text, 300))
+		clear("an error", s.short(errors.New(`calling "tools/call": `+text)).Error())
+		clear("cut unseen", s.fit(strings.Repeat(" ", maxToRedact-20-n%40)+text, 300))
+	}
+	if got := s.fit("colours\x00 \n and  lines, "+token, 300); got != "colours\uFFFD and lines, …" {
+		t.Error(got)
+	}
+	for _, said := range []string{
+		"fatal: " + strings.Repeat("x", 280) + token + "\n",              // cut at the end of the line
+		"fatal: " + token + strings.Repeat(" x", stderrKept/2-10) + "\n", // cut where it is no more kept
+		"fatal: " + strings.Repeat(token, 300) + "\n",
+		"\x1b[31m" + token[:20] + "\x1b[0m" + token[20:] + "\n",
+		token,
+	} {
+		for kept := stderrKept - 40; kept < stderrKept; kept++ {
+			tail := process.NewTail(kept)
+			_, _ = tail.Write([]byte(said))
+			clear("stderr", s.lastWords(tail))
+		}
 	}
 }
 
