@@ -147,7 +147,7 @@ func (e *Env) need(c *Command) Need {
 // spoils returns the sensitive file a command plainly changes, with the reason;
 // "" if there is none.
 func (e *Env) spoils(r *shell.Report) string {
-	for _, w := range r.Writes {
+	for _, w := range e.matching(r.Writes) {
 		if strings.Contains(w, shell.Unknown) {
 			w = strings.ReplaceAll(w, shell.Unknown, "?")
 			if why := sensitiveName(w); why != "" {
@@ -171,12 +171,46 @@ func (e *Env) spoils(r *shell.Report) string {
 			return why
 		}
 	}
-	for _, w := range r.Touches {
+	for _, w := range e.matching(r.Touches) {
 		if why := e.exposed(w); why != "" {
 			return why + ", and it cannot be told that the command only reads it"
 		}
 	}
 	return ""
+}
+
+// matching adds to words the files that those match which may be patterns: if
+// there is a bound to that.
+func (e *Env) matching(words []string) []string {
+	all := slices.Clip(words)
+	for _, w := range words {
+		n := strings.Count(w, "*") + strings.Count(w, "?") + strings.Count(w, "[")
+		if n == 0 || n > 4 || strings.Contains(w, shell.Unknown) || len(all) > maxTree { // it could take long
+			continue
+		}
+		found, err := filepath.Glob(w)
+		if err != nil || len(found) > maxTree {
+			continue
+		}
+		for _, f := range found {
+			if !hides(w, f) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+// hides tells whether a shell leaves out a match of a pattern: a name that begins
+// with a dot is matched only by a dot.
+func hides(pattern, match string) bool {
+	names := strings.Split(filepath.ToSlash(match), "/")
+	for i, p := range strings.Split(filepath.ToSlash(pattern), "/") {
+		if i < len(names) && strings.HasPrefix(names[i], ".") && !strings.HasPrefix(p, ".") {
+			return true
+		}
+	}
+	return false
 }
 
 // carries returns why a folder that is copied, moved or linked brings something
@@ -186,14 +220,7 @@ func (e *Env) carries(from, to string) string {
 		return ""
 	}
 	if strings.ContainsAny(from, "*?[") && filepath.Base(to) != filepath.Base(from) {
-		if strings.Count(from, "*")+strings.Count(from, "?")+strings.Count(from, "[") > 4 { // it could take long
-			return "it cannot be told what " + from + " is"
-		}
-		all, err := filepath.Glob(from)
-		if err != nil || len(all) > maxTree {
-			return "it cannot be told what " + from + " is"
-		}
-		for _, f := range all {
+		for _, f := range e.matching([]string{from})[1:] {
 			t := filepath.Join(to, filepath.Base(f))
 			if why := sensitiveName(t); why != "" {
 				return t + " " + why

@@ -86,6 +86,7 @@ func TestCommandsThatPlainlyChangeSensitiveFilesAreKnown(t *testing.T) {
 	put(t, filepath.Join(e.Cwd, "credentials", "a.go"), "")
 	put(t, filepath.Join(e.Cwd, "x", "workflows", "ci.yml"), "")
 	put(t, filepath.Join(e.Cwd, "y", "README.md"), "")
+	put(t, filepath.Join(e.Cwd, ".bashrc"), "")
 	put(t, filepath.Join(e.Cwd, ".forgejo", "workflows", "ci.yml"), "")
 	for command, want := range map[string]bool{
 		"echo x >> .git/config":                  true,
@@ -101,6 +102,7 @@ func TestCommandsThatPlainlyChangeSensitiveFilesAreKnown(t *testing.T) {
 		"cp -t.git/hooks a":                      true, "cp --target=.git/hooks a": true, "cp --target-directory .git/hooks a": true, "ln -sft.git/hooks x": true, "mv -vt .git/hooks a": true, "sed '1w.bashrc' a": true, "sed 's/x/y/w.bashrc' a": true, "sed -n 'p;W .bashrc' a": true, "sed --i s/a/b/ .bashrc": true,
 		"sort --outp=.bashrc a": true, "sort -ro.bashrc a": true, "sort --o .bashrc a": true, "curl -so.bashrc U": true, "curl --outpu .bashrc U": true, "wget -qO.bashrc U": true, "tar xf a -C .git/hooks": true, "tar -xC.git/hooks -f a": true, "git archive -o .bashrc HEAD": true, "git format-patch -o .git/hooks": true, "git log --outp=.bashrc": true,
 		"mv x .github": true, "cp -r x .github": true, "cp -rT x .github": true, "mkdir .github; mv x/* .github": true, "rsync -a x/ .github/": true, "ln -s x .github": true, "mv .forgejo y": true, "mv y .github": false, "cp -r x z": false, "mv no .github": false,
+		"cp a .forg*/workflows/ci.yml": true, "cp a .bas*": true, "mytool .bashr?": true, "mytool -o.bash[r]c": true, "rm y/*": false, "touch *c": false, "cp ?bashr* y": false, "chmod 600 *o/*": false, "cat .bas*": false, "cp a .zsh*": false,
 		"xxd -r a .bashrc": true, "base64 -d a -o .bashrc": true, "sudo -D.git tee x": true, "sudo --chdir=.github tee workflows/x": true, "env -C .git tee x": true, "env --chd=.git tee x": true, "env -iC .github tee workflows/x": true, "sudo tee .bashrc": true, "mytool --to=.bashrc": true, "mytool -xvo.bashrc": true, "mytool a:.bashrc": true, "f() { echo x > $1; }; f .bashrc": true,
 		"python3 -c \"open('.bashrc','w')\"": true, "python3 <<E\nopen('.git/hooks/x', 'w')\nE": true, "awk 'BEGIN{print > \".bashrc\"}'": true, "vim -c 'w! .bashrc' a": true, "perl -pe 1 .bashrc": true, "find . -name .bashrc -exec cp a {} +": true, "find . -fprint .bashrc": true, "xargs -a a cp .bashrc": true, "less -o.bashrc a": true, "tree -o .bashrc": true,
 		"./cat .bashrc": true, "sh x.sh .bashrc": true, "mytool $X/.bashrc": true, "go test -coverprofile=.git/x": true, "mytool /etc/hosts": true, "mytool -o/etc/hermesd/x": true, "if x; then (mytool .bashrc); fi": true, "x=$(mytool .bashrc)": true, "find . -name .env -print": false, "git add .env": false, "git commit -m 'read .env'": false, "git diff .github/workflows/ci.yml": false,
