@@ -5,8 +5,10 @@
 //
 // The shell is started as a terminal starts it, because that is when people's
 // profiles set up what they work with. Profiles print, wait for a key, start
-// things and fail; none of that holds anybody up for longer than a limit, and
-// nothing of it is left behind.
+// things and fail; none of that holds anybody up for longer than a limit. What
+// they start ends with the shell, unless it made a session of its own, as daemons
+// do that are meant to stay (elsewhere than on Linux also unless the shell gave it
+// a process group of its own, as interactive ones may).
 //
 // # Concurrency
 //
@@ -42,7 +44,7 @@ const (
 
 // Login is the environment of a user's login shell.
 type Login struct {
-	// Print is a command that prints its environment as [Print] does. Without one
+	// Command is one that prints its environment as [Print] does. Without one
 	// there is no asking.
 	Command []string
 	// Base is the environment the shell is started in, and what there is without
@@ -219,7 +221,7 @@ func quoted(command []string) string {
 }
 
 // between runs a command in a session of its own, gives what it prints between
-// two marks, and ends everything that is left of it.
+// two marks, and ends what is left of it.
 func between(ctx context.Context, cmd *exec.Cmd, mark string) ([]byte, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -247,7 +249,8 @@ func between(ctx context.Context, cmd *exec.Cmd, mark string) ([]byte, error) {
 	case <-ctx.Done():
 		got.err = context.Cause(ctx)
 	}
-	// What the profile has started in the background ends too.
+	// What the profile has started in the background ends too. The shell has not
+	// been waited for, so its number is still its own.
 	kill()
 	_ = cmd.Wait()
 	return got.text, got.err

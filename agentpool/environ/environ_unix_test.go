@@ -18,8 +18,24 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain makes this binary the command that prints its environment.
+// TestMain makes this binary the command that prints its environment, and one
+// that starts something that stays, in a group or a session of its own.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "stay" {
+		time.Sleep(time.Minute)
+		os.Exit(0)
+	}
+	if len(os.Args) == 4 && os.Args[1] == "start" {
+		stays := exec.Command(os.Args[0], "stay")
+		stays.SysProcAttr = &syscall.SysProcAttr{Setpgid: os.Args[2] == "group", Setsid: os.Args[2] == "session"}
+		if err := stays.Start(); err != nil {
+			panic(err)
+		}
+		if err := os.WriteFile(os.Args[3], []byte(strconv.Itoa(stays.Process.Pid)), 0o600); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) == 2 && os.Args[1] == "printenv0" {
 		os.Stdout.Write(Print(os.Environ()))
 		os.Exit(0)

@@ -11,15 +11,14 @@ import (
 )
 
 // startAlone starts a command in a session of its own, without a terminal, and
-// returns what ends all that is left of it.
+// returns what ends what is left of it: to be called before it is waited for.
 func startAlone(cmd *exec.Cmd) (kill func(), err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	pid := cmd.Process.Pid
-	// It has not been waited for yet, so the number is still its own.
-	return func() { _ = syscall.Kill(-pid, syscall.SIGKILL) }, nil
+	return func() { endSession(pid) }, nil
 }
 
 // ofUser is the shell the user database names, "" if it names none.
