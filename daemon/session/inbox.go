@@ -79,6 +79,18 @@ func (b *inbox) take() []message {
 	}
 }
 
+// more is take without waiting: nil if there is nothing.
+func (b *inbox) more() []message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.q) == 0 {
+		return nil
+	}
+	q := b.q
+	b.q, b.spare = b.spare[:0], q
+	return q
+}
+
 // done gives back the slice of the last take, so that what it pointed to can
 // be collected.
 func (b *inbox) done(q []message) { clear(q) }

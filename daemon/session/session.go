@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -211,12 +212,14 @@ func (s *Session) run(err error) {
 		s.flush()
 	}
 	for s.ended == nil {
-		q := s.inbox.take()
-		for i := range q {
-			s.behind = len(q) - i - 1
-			s.handle(q[i])
+		s.round(s.inbox.take())
+		if len(s.launch) > 0 && s.ended == nil {
+			s.setGoing()
+			// What the agent says at once is stored, and shown, together with the
+			// start of its turn.
+			runtime.Gosched()
+			s.round(s.inbox.more())
 		}
-		s.inbox.done(q)
 		s.flush()
 		s.publish()
 		s.setGoing()
@@ -226,9 +229,16 @@ func (s *Session) run(err error) {
 	s.leave()
 }
 
-// setGoing sets turns going. It comes last, so that the agent is the next to run
-// on this processor: what it says at once then goes to the store together with
-// the start of its turn.
+// round handles what has come in.
+func (s *Session) round(q []message) {
+	for i := range q {
+		s.behind = len(q) - i - 1
+		s.handle(q[i])
+	}
+	s.inbox.done(q)
+}
+
+// setGoing sets turns going.
 func (s *Session) setGoing() {
 	for _, turn := range s.launch {
 		s.wg.Go(turn)
