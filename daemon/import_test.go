@@ -14,6 +14,8 @@ import (
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/store"
 	"github.com/hermesd/hermesd/transport/acpclient"
+	"github.com/hermesd/hermesd/transport/link"
+	"github.com/hermesd/hermesd/transport/tokens"
 )
 
 // exported gives a session as lines.
@@ -135,6 +137,25 @@ func TestAnImportedSessionIsTheSameAndPermitsNothing(t *testing.T) {
 	}
 	if id, err := imp(); err != nil || id != r.id {
 		t.Error(id, err)
+	}
+}
+
+// The files of backups and imports are the daemon's: who controls it from
+// another machine does not name them.
+func TestFilesAreNotNamedFromAnotherMachine(t *testing.T) {
+	w := newWeb(t, sayer(), nil)
+	far := w.far(link.Hello{Token: w.token("laptop", tokens.Control)}, acpclient.Options{Name: "laptop"})
+	for method, path := range map[string]string{"_hermes/backup": filepath.Join(t.TempDir(), "b"), "_hermes/sessions/import": "/etc/passwd"} {
+		err := far.Call(within(t), method, map[string]any{"path": path}, nil)
+		if codeOf(err) != session.CodeForbidden || !strings.Contains(err.Error(), "daemon's machine") {
+			t.Errorf("%s: %v", method, err)
+		}
+		if _, err := os.Stat(path); method == "_hermes/backup" && err == nil {
+			t.Error("there is a file")
+		}
+	}
+	if err := far.Call(within(t), "_hermes/sessions/pin", map[string]any{"sessionId": w.id, "pinned": true}, nil); err != nil {
+		t.Errorf("pin: %v", err)
 	}
 }
 

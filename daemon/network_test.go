@@ -269,6 +269,9 @@ var changing = map[string]map[string]any{
 	"_hermes/permissions/answer": {"id": "x", "optionId": "yes"},
 	"_hermes/tokens/changed":     {},
 	"_hermes/doctor":             {"commands": []string{"sh"}},
+	"_hermes/backup":             {"path": "/tmp/backup"},
+	"_hermes/sessions/import":    {"path": "/tmp/session"},
+	"_hermes/sessions/pin":       {"pinned": true},
 	"_hermes/made/up/tomorrow":   {},
 	"session/made_up":            {},
 }

@@ -61,4 +61,5 @@ func TestEveryMethodIsLookingOrChanging(t *testing.T) {
 var Changing = map[string]bool{
 	"session/new": true, "session/prompt": true, "session/fork": true, "session/set_mode": true, "session/set_config_option": true, "session/delete": true,
 	"_hermes/stop": true, "_hermes/permissions/answer": true, "_hermes/tokens/changed": true, "_hermes/doctor": true,
+	"_hermes/backup": true, "_hermes/sessions/import": true, "_hermes/sessions/pin": true,
 }

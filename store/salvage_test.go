@@ -105,7 +105,7 @@ func (w wreckable) survives(t testing.TB, data []byte) (o outcome) {
 		// It goes on from there.
 		appendTo(t, s, "new", storetest.Mixed(1, 10)...)
 		for i, m := range s.List() {
-			if m.ID == "new" || i%9 != 0 {
+			if m.ID == "new" || i%15 != 0 {
 				continue
 			}
 			n := len(readAll(t, s, m.ID))
@@ -658,7 +658,7 @@ func (w wreckable) spoiled(seed uint64, times, way int) []byte {
 
 func TestRandomDamage(t *testing.T) {
 	w := newWreckable(t)
-	rounds := uint64(25)
+	rounds := uint64(12)
 	if testing.Short() {
 		rounds = 10
 	}
