@@ -50,6 +50,13 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q behind %q hides it: %+v", line, hard, *r)
 		}
 		Scan(line)
+		// It is found as well when it comes in pieces, behind whatever was read before.
+		for _, before := range []Input{{}, Input{}.Add(line + "\n")} {
+			k := len(hard) * int(which) / 256
+			if r := before.Add(hard[:k]).Read(hard[k:]+"\n", here()); r.Forbidden == "" && (before == Input{} || r.Unclear == "" && !strings.HasSuffix(line, "\\") && parses(line) && parses(line+"\n"+hard)) {
+				t.Errorf("%q in pieces behind %q is hidden: %+v", hard, line, *r)
+			}
+		}
 	})
 }
 
