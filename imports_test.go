@@ -20,8 +20,9 @@ const module = "github.com/hermesd/hermesd"
 // ours on lower floors, and a package below itself (agentpool/native imports
 // agentpool/native/tool). A new package must be given its floor here.
 var floors = map[string]int{
+	"transport/link": -1, // all that the shim is made of
+
 	"transport/jsonrpc": 0,
-	"transport/link":    0,
 	"transport/manager": 0,
 	"transport/private": 0,
 

@@ -23,9 +23,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -83,27 +81,35 @@ func (c *Certificate) Server() *tls.Config {
 	}
 }
 
+const maxFile = 1 << 20 // bytes
+
 // ErrNone: the daemon has no certificate yet.
 var ErrNone = errors.New("this hermesd has no certificate yet; make one with: hermesd pair")
 
 // Load reads the certificate of a folder, [ErrNone] if there is none.
 func Load(dir string) (*Certificate, error) {
 	path := file(dir)
-	text, err := os.ReadFile(path)
+	f := private.File[*Certificate]{
+		Path: path, Max: maxFile, Reading: "reading the certificate: ",
+		Parse: func(text []byte) (*Certificate, error) {
+			c, err := parse(text)
+			if len(text) > maxFile {
+				err = fmt.Errorf("longer than %d bytes", maxFile)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the certificate in %s: %w; restore it, or remove it and pair all clients again", path, err)
+			}
+			return c, nil
+		},
+		Exposed: func(mode fs.FileMode) error {
+			return fmt.Errorf("other users can get at the key in %s (mode %#o): remove it, make a new one with `hermesd pair` and pair again; if nobody else was there: chmod 600 %[1]s", path, mode)
+		},
+	}
+	c, err := f.Load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificate: %w", err)
-	}
-	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("other users can get at the key in %s (mode %#o): remove it, make a new one with `hermesd pair` and pair again; if nobody else was there: chmod 600 %s", path, info.Mode().Perm(), path)
-	}
-	c, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificate in %s: %w; restore it, or remove it and pair all clients again", path, err)
-	}
-	return c, nil
+	return c, err
 }
 
 // LoadOrMake reads the certificate of a folder and makes one if there is none.

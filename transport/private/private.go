@@ -1,5 +1,11 @@
-// Package private answers: how is a small file written that belongs to its
-// owner alone (tokens, keys, grants)? Whole or not at all.
+// Package private answers: how is a small file kept that belongs to its owner
+// alone (tokens, keys, grants)? It is read only if nobody else can get at it, and
+// written whole or not at all.
+//
+// # Concurrency
+//
+// A [File] is safe for concurrent use, also by several processes: changes are
+// made under a lock beside the file. It owns no goroutine.
 package private
 
 import (

@@ -2,20 +2,15 @@ package remote
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"time"
 
 	"github.com/hermesd/hermesd/transport"
 	"github.com/hermesd/hermesd/transport/identity"
-	"github.com/hermesd/hermesd/transport/link"
 	"github.com/hermesd/hermesd/transport/private"
 )
 
@@ -80,38 +75,27 @@ func (b *Book) Forget(a transport.Address) error {
 // list is a file of lines "KEY VALUE".
 type list struct{ path string }
 
-const (
-	maxList  = 1 << 20
-	lockWait = 10 * time.Second
-)
+const maxList = 1 << 20
 
-func (l list) read() ([]byte, error) {
-	f, err := os.Open(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (l list) file() *private.File[[]byte] {
+	return &private.File[[]byte]{
+		Path: l.path, Max: maxList,
+		Parse: func(text []byte) ([]byte, error) {
+			if len(text) > maxList {
+				return nil, fmt.Errorf("%s is longer than %d bytes", l.path, maxList)
+			}
+			return text, nil
+		},
+		Exposed: func(mode fs.FileMode) error {
+			return fmt.Errorf("other users can get at %s (mode %#o); look whether it is as you left it, then: chmod 600 %[1]s", l.path, mode)
+		},
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("other users can get at %s (mode %#o); look whether it is as you left it, then: chmod 600 %s", l.path, info.Mode().Perm(), l.path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxList+1))
-	if err == nil && len(text) > maxList {
-		err = fmt.Errorf("%s is longer than %d bytes", l.path, maxList)
-	}
-	return text, err
 }
 
 // get gives the value of a key, "" if it has none. The first line holds, as in
 // ssh's files.
 func (l list) get(key string) (string, error) {
-	text, err := l.read()
+	text, err := l.file().Current()
 	if err != nil {
 		return "", err
 	}
@@ -129,18 +113,7 @@ func (l list) set(key, value string) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	lock, err := link.WaitLock(ctx, l.path+".lock")
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	text, err := l.read()
-	if err != nil {
-		return err
-	}
-	return private.Replace(l.path, changed(text, key, value))
+	return l.file().Change(func(text []byte) ([]byte, error) { return changed(text, key, value), nil })
 }
 
 // entry reads a line; ok is false for comments and what is not understood.

@@ -1,19 +1,13 @@
 package tokens
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hermesd/hermesd/transport/link"
@@ -58,8 +52,6 @@ const (
 	fileVersion = 1
 	maxFile     = 8 << 20
 	maxTokens   = 10_000
-	// lockWait is how long a change waits for another process's.
-	lockWait = 10 * time.Second
 	// keepExpired is how long an invitation is remembered whose time is over, so
 	// that who comes late is told that.
 	keepExpired = 24 * time.Hour
@@ -67,19 +59,30 @@ const (
 
 // File is the tokens of one daemon. A file that is not there has none.
 type File struct {
-	path string
 	now  func() time.Time
-
-	mu   sync.Mutex
-	info fs.FileInfo // of what was read last; nil: nothing yet
-	read contents
+	file private.File[contents]
 }
 
 // Open gives the file at a path; it touches nothing.
-func Open(path string) *File { return &File{path: path, now: time.Now} }
+func Open(path string) *File {
+	return &File{now: time.Now, file: private.File[contents]{
+		Path: path, Max: maxFile, Reading: "reading the tokens: ", Changing: "changing the tokens: ",
+		Parse: func(text []byte) (contents, error) {
+			c, err := parse(text)
+			if err != nil {
+				return c, fmt.Errorf("reading the tokens in %s: %w; restore it, or remove it and pair again", path, err)
+			}
+			return c, nil
+		},
+		// Who else could write to it could let anybody in.
+		Exposed: func(mode fs.FileMode) error {
+			return fmt.Errorf("other users can get at %s (mode %#o): look whether its tokens are yours, then: chmod 600 %[1]s", path, mode)
+		},
+	}}
+}
 
 // Path is where the file is.
-func (f *File) Path() string { return f.path }
+func (f *File) Path() string { return f.file.Path }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
@@ -123,7 +126,7 @@ func (f *File) add(c *contents, name string, role Role) (string, Token, error) {
 
 // List gives all tokens, oldest first.
 func (f *File) List() ([]Token, error) {
-	c, err := f.current()
+	c, err := f.file.Current()
 	return slices.Clone(c.Tokens), err
 }
 
@@ -169,7 +172,7 @@ func (f *File) Invite(name string, role Role, life time.Duration) (secret string
 func (f *File) Redeem(secret string) (token string, t Token, err error) {
 	hash := digest(secret)
 	// What is no invitation takes no lock.
-	c, err := f.current()
+	c, err := f.file.Current()
 	if err != nil {
 		return "", Token{}, err
 	}
@@ -202,7 +205,7 @@ func (f *File) Redeem(secret string) (token string, t Token, err error) {
 
 // Check gives the token with this secret, [ErrUnknown] if there is none.
 func (f *File) Check(secret string) (Token, error) {
-	c, err := f.current()
+	c, err := f.file.Current()
 	if err != nil {
 		return Token{}, err
 	}
@@ -219,7 +222,7 @@ func (f *File) Check(secret string) (Token, error) {
 
 // Valid says whether a token is still there and unchanged.
 func (f *File) Valid(t Token) (bool, error) {
-	c, err := f.current()
+	c, err := f.file.Current()
 	if err != nil {
 		return false, err
 	}
@@ -230,106 +233,29 @@ func (c *contents) named(name string) int {
 	return slices.IndexFunc(c.Tokens, func(t Token) bool { return t.Name == name })
 }
 
-// current gives what the file holds, reading it only if it has changed.
-func (f *File) current() (contents, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	info, err := os.Stat(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		f.info, f.read = nil, contents{}
-		return contents{}, nil
-	}
-	if err == nil && f.info != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
-		return f.read, nil
-	}
-	c, info, err := load(f.path)
-	if err != nil {
-		return contents{}, err
-	}
-	f.info, f.read = info, c
-	return c, nil
-}
-
 // change reads the file, changes it and replaces it, while nobody else does.
 func (f *File) change(do func(*contents) error) error {
-	dir := filepath.Dir(f.path)
-	if err := link.PrivateDir(dir); err != nil {
+	if err := link.PrivateDir(filepath.Dir(f.Path())); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	lock, err := link.WaitLock(ctx, f.path+".lock")
-	if err != nil {
-		return fmt.Errorf("changing the tokens: %w", err)
-	}
-	defer lock.Close()
-	c, _, err := load(f.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	now := f.now()
-	c.Invitations = slices.DeleteFunc(c.Invitations, func(i invitation) bool { return now.Sub(i.Expires) > keepExpired })
-	if err := do(&c); err != nil {
-		return err
-	}
-	c.Version = fileVersion
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := private.Replace(f.path, append(text, '\n')); err != nil {
-		return fmt.Errorf("changing the tokens: %w", err)
-	}
-	return nil
-}
-
-// load reads the file. Who else could write to it could let anybody in, so it
-// has to be closed to others.
-func load(path string) (contents, fs.FileInfo, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return contents{}, nil, fmt.Errorf("reading the tokens: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return contents{}, nil, fmt.Errorf("reading the tokens: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return contents{}, nil, fmt.Errorf("other users can get at %s (mode %#o): look whether its tokens are yours, then: chmod 600 %s", path, info.Mode().Perm(), path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return contents{}, nil, fmt.Errorf("reading the tokens: %w", err)
-	}
-	c, err := parse(text)
-	if err != nil {
-		return contents{}, nil, fmt.Errorf("reading the tokens in %s: %w; restore it, or remove it and pair again", path, err)
-	}
-	return c, info, nil
+	return f.file.Change(func(c contents) ([]byte, error) {
+		now := f.now()
+		c.Invitations = slices.DeleteFunc(c.Invitations, func(i invitation) bool { return now.Sub(i.Expires) > keepExpired })
+		if err := do(&c); err != nil {
+			return nil, err
+		}
+		c.Version = fileVersion
+		text, err := json.MarshalIndent(c, "", "  ")
+		return append(text, '\n'), err
+	})
 }
 
 // parse reads the text of the file. Anything it does not know is an error: a
 // file that is understood in part would let in too many or too few.
 func parse(text []byte) (contents, error) {
-	if len(text) > maxFile {
-		return contents{}, fmt.Errorf("longer than %d bytes", maxFile)
-	}
-	var version struct{ Version int }
-	if err := json.Unmarshal(text, &version); err != nil {
-		return contents{}, err
-	}
-	if version.Version != fileVersion {
-		return contents{}, fmt.Errorf("version %d, and this hermesd knows only version %d", version.Version, fileVersion)
-	}
 	var c contents
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	if err := private.Decode(text, maxFile, fileVersion, &c); err != nil {
 		return contents{}, err
-	}
-	if d.More() {
-		return contents{}, errors.New("something stands behind its end")
 	}
 	ids, names, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, t := range c.Tokens {

@@ -87,11 +87,16 @@ func TestTheFileHoldsNoSecretAndIsClosedToOthers(t *testing.T) {
 		}
 	}
 	// Who could write to it could let anybody in.
+	if _, err := f.Check(token); err != nil {
+		t.Error(err)
+	}
 	if err := os.Chmod(f.Path(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(f.Path()).Check(token); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a file that others can read: %v", err)
+	for _, f := range []*File{f, Open(f.Path())} { // also by who has read it already
+		if _, err := f.Check(token); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("a file that others can read: %v", err)
+		}
 	}
 }
 
@@ -198,7 +203,7 @@ func TestAnInvitationExpires(t *testing.T) {
 	}
 	now = now.Add(48 * time.Hour)
 	create(t, f, "c", Control)
-	if c, _ := f.current(); len(c.Invitations) != 0 {
+	if c, _ := f.file.Current(); len(c.Invitations) != 0 {
 		t.Errorf("%d are kept", len(c.Invitations))
 	}
 }

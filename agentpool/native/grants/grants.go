@@ -15,21 +15,15 @@
 package grants
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hermesd/hermesd/transport/link"
@@ -72,8 +66,6 @@ const (
 	maxFile     = 8 << 20
 	maxGrants   = 10_000
 	maxWhat     = 128 << 10
-	// lockWait is how long a change waits for another process's.
-	lockWait = 10 * time.Second
 )
 
 // FileName is what the file is called in hermesd's state folder.
@@ -81,19 +73,30 @@ const FileName = "grants.json"
 
 // File is the grants of one user. A file that is not there has none.
 type File struct {
-	path string
 	now  func() time.Time
-
-	mu   sync.Mutex
-	info fs.FileInfo // of what was read last; nil: nothing yet
-	read contents
+	file private.File[contents]
 }
 
 // Open gives the file at a path; it touches nothing.
-func Open(path string) *File { return &File{path: path, now: time.Now} }
+func Open(path string) *File {
+	return &File{now: time.Now, file: private.File[contents]{
+		Path: path, Max: maxFile, Reading: "reading the grants: ", Changing: "changing the grants: ",
+		Parse: func(text []byte) (contents, error) {
+			c, err := parse(text)
+			if err != nil {
+				return c, fmt.Errorf("reading the grants: %s: %w; correct it, or remove it and be asked again", path, err)
+			}
+			return c, nil
+		},
+		// Who else could write to it could allow anything.
+		Exposed: func(mode fs.FileMode) error {
+			return fmt.Errorf("reading the grants: other users can get at %s (mode %#o): look whether its grants are yours, then: chmod 600 %[1]s", path, mode)
+		},
+	}}
+}
 
 // Path is where the file is.
-func (f *File) Path() string { return f.path }
+func (f *File) Path() string { return f.file.Path }
 
 // Give adds a grant and returns when it is on the disk. What is there already
 // stays as it is.
@@ -105,7 +108,7 @@ func (f *File) Give(workspace string, kind Kind, what, session string) (Grant, e
 	err := f.change(func(c *contents) error {
 		if i := c.find(g.ID); i >= 0 {
 			g = c.Grants[i]
-			return errNothing
+			return private.ErrNothing
 		}
 		if len(c.Grants) >= maxGrants {
 			return fmt.Errorf("there are %d grants already; revoke some: hermesd permissions grants list", len(c.Grants))
@@ -133,13 +136,13 @@ func (f *File) Revoke(id string) (g Grant, err error) {
 
 // List gives all grants, oldest first.
 func (f *File) List() ([]Grant, error) {
-	c, err := f.current()
+	c, err := f.file.Current()
 	return slices.Clone(c.Grants), err
 }
 
 // In gives the grants of a workspace, as they are now.
 func (f *File) In(workspace string) ([]Grant, error) {
-	c, err := f.current()
+	c, err := f.file.Current()
 	var all []Grant
 	for _, g := range c.Grants {
 		if g.Workspace == workspace {
@@ -148,9 +151,6 @@ func (f *File) In(workspace string) ([]Grant, error) {
 	}
 	return all, err
 }
-
-// errNothing ends a change that changes nothing.
-var errNothing = errors.New("nothing to change")
 
 func (c *contents) find(id string) int {
 	return slices.IndexFunc(c.Grants, func(g Grant) bool { return g.ID == id })
@@ -179,108 +179,33 @@ func check(g Grant) error {
 	return nil
 }
 
-// current gives what the file holds, reading it only if it has changed.
-func (f *File) current() (contents, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	info, err := os.Stat(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		f.info, f.read = nil, contents{}
-		return contents{}, nil
-	}
-	if err == nil && f.info != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() && info.Mode() == f.info.Mode() {
-		return f.read, nil
-	}
-	c, info, err := load(f.path)
-	if err != nil {
-		f.info = nil
-		return contents{}, err
-	}
-	f.info, f.read = info, c
-	return c, nil
-}
-
 // change reads the file, changes it and replaces it, while nobody else does.
 func (f *File) change(do func(*contents) error) error {
-	if err := link.PrivateDir(filepath.Dir(f.path)); err != nil {
+	if err := link.PrivateDir(filepath.Dir(f.Path())); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	lock, err := link.WaitLock(ctx, f.path+".lock")
-	if err != nil {
-		return fmt.Errorf("changing the grants: %w", err)
-	}
-	defer lock.Close()
-	c, _, err := load(f.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := do(&c); err == errNothing {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	c.Version = fileVersion
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err == nil && len(text) >= maxFile {
-		err = errors.New("there is no room for more; revoke some: hermesd permissions grants list")
-	}
-	if err == nil {
-		err = private.Replace(f.path, append(text, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("changing the grants: %w", err)
-	}
-	return nil
-}
-
-// load reads the file. Who else could write to it could allow anything, so it
-// has to be closed to others.
-func load(path string) (contents, fs.FileInfo, error) {
-	fail := func(err error) (contents, fs.FileInfo, error) {
-		return contents{}, nil, fmt.Errorf("reading the grants: %w", err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return fail(err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return fail(err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return fail(fmt.Errorf("other users can get at %s (mode %#o): look whether its grants are yours, then: chmod 600 %s", path, info.Mode().Perm(), path))
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return fail(err)
-	}
-	c, err := parse(text)
-	if err != nil {
-		return fail(fmt.Errorf("%s: %w; correct it, or remove it and be asked again", path, err))
-	}
-	return c, info, nil
+	return f.file.Change(func(c contents) ([]byte, error) {
+		if err := do(&c); err != nil {
+			return nil, err
+		}
+		c.Version = fileVersion
+		text, err := json.MarshalIndent(c, "", "  ")
+		if err == nil && len(text) >= maxFile {
+			err = errors.New("there is no room for more; revoke some: hermesd permissions grants list")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("changing the grants: %w", err)
+		}
+		return append(text, '\n'), nil
+	})
 }
 
 // parse reads the text of the file. Anything it does not know is an error: a
 // grant that is understood in part could allow too much.
 func parse(text []byte) (contents, error) {
-	if len(text) > maxFile {
-		return contents{}, fmt.Errorf("longer than %d bytes", maxFile)
-	}
 	var c contents
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	if err := private.Decode(text, maxFile, fileVersion, &c); err != nil {
 		return contents{}, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return contents{}, errors.New("something stands behind its end")
-	}
-	if c.Version != fileVersion {
-		return contents{}, fmt.Errorf("version %d, and this hermesd knows only version %d", c.Version, fileVersion)
 	}
 	ids := map[string]bool{}
 	for _, g := range c.Grants {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -115,6 +116,22 @@ func TestAFileThatIsExposedDamagedOrNewerIsRefusedAndLeftAlone(t *testing.T) {
 				t.Error(ok, err)
 			}
 		})
+	}
+}
+
+func TestLoginsAtTheSameTimeLoseNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if err := (&File{Path: path}).Save(Credential{Provider: fmt.Sprint("p", i), Key: NewSecret("k")}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if all, err := (&File{Path: path}).Load(); err != nil || len(all) != 20 {
+		t.Errorf("%d of 20 are kept, %v", len(all), err)
 	}
 }
 

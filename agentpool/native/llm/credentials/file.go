@@ -5,22 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+
+	"github.com/hermesd/hermesd/transport/private"
 )
 
 // fileVersion is of the form of the file; a file of a later one is left alone.
 const fileVersion = 1
 
+const maxFile = 1 << 20 // bytes
+
 // FileName is the name of the file in the configuration's folder.
 const FileName = "credentials.json"
 
 // File keeps credentials on disk, mode 0600. It is read anew each time, so a
-// login is seen by a daemon that runs. Of two processes that write at the same
-// time the last one wins; a reader never sees half a file.
+// login is seen by a daemon that runs. Processes that write at the same time do so
+// one after the other; a reader never sees half a file.
 type File struct{ Path string }
 
 type fileForm struct {
@@ -37,7 +39,7 @@ type savedForm struct {
 // Load returns what is saved, by provider. A file that is not there is empty.
 // A file that others can read is refused, with what to do about it.
 func (f *File) Load() (map[string]Credential, error) {
-	form, err := f.read()
+	form, err := f.file().Current()
 	if err != nil {
 		return nil, err
 	}
@@ -73,70 +75,40 @@ func (f *File) Delete(providers ...string) error {
 	})
 }
 
-func (f *File) read() (fileForm, error) {
-	form := fileForm{Version: fileVersion, Credentials: map[string]savedForm{}}
-	file, err := os.Open(f.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return form, nil
+func (f *File) file() *private.File[fileForm] {
+	return &private.File[fileForm]{
+		Path: f.Path, Max: maxFile, Reading: "reading the credentials: ", Changing: "writing the credentials: ",
+		Parse: func(text []byte) (fileForm, error) {
+			var form fileForm
+			// No error of the decoder is passed on: it may quote what it read.
+			if len(text) > maxFile || json.Unmarshal(text, &form) != nil {
+				return form, fmt.Errorf("the credentials in %s are damaged: delete the file and log in again", f.Path)
+			}
+			if form.Version > fileVersion {
+				return form, fmt.Errorf("the credentials in %s are of a newer hermesd: update this one", f.Path)
+			}
+			return form, nil
+		},
+		Exposed: func(fs.FileMode) error {
+			return fmt.Errorf("the credentials in %s can be read by others: run chmod 600 %[1]s", f.Path)
+		},
 	}
-	if err != nil {
-		return form, fmt.Errorf("reading the credentials: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return form, fmt.Errorf("reading the credentials: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return form, fmt.Errorf("the credentials in %s can be read by others: run chmod 600 %[1]s", f.Path)
-	}
-	// No error of the decoder is passed on: it may quote what it read.
-	if err := json.NewDecoder(file).Decode(&form); err != nil {
-		return form, fmt.Errorf("the credentials in %s are damaged: delete the file and log in again", f.Path)
-	}
-	if form.Version > fileVersion {
-		return form, fmt.Errorf("the credentials in %s are of a newer hermesd: update this one", f.Path)
-	}
-	return form, nil
 }
 
-func (f *File) change(do func(map[string]savedForm)) (err error) {
-	form, err := f.read()
-	if err != nil {
-		return err
-	}
-	all := maps.Clone(form.Credentials)
-	if all == nil {
-		all = map[string]savedForm{}
-	}
-	do(all)
-	data, err := json.MarshalIndent(fileForm{fileVersion, all}, "", "  ")
-	if err != nil {
+func (f *File) change(do func(map[string]savedForm)) error {
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return fmt.Errorf("writing the credentials: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("writing the credentials: %w", err)
+	return f.file().Change(func(form fileForm) ([]byte, error) {
+		all := form.Credentials
+		if all == nil {
+			all = map[string]savedForm{}
 		}
-	}()
-	dir := filepath.Dir(f.Path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(dir, ".credentials-*") // 0600 from the beginning
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // nothing is there any more if all went well
-	_, err = tmp.Write(append(data, '\n'))
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), f.Path)
+		do(all)
+		data, err := json.MarshalIndent(fileForm{fileVersion, all}, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("writing the credentials: %w", err)
+		}
+		return append(data, '\n'), nil
+	})
 }
