@@ -32,7 +32,6 @@ var floors = map[string]int{
 	"transport/tokens":   1,
 
 	"agentpool/environ":       2,
-	"agentpool/holder":        2,
 	"daemon/session":          2,
 	"transport/acpclient":     2,
 	"transport/link/linktest": 2, // for tests
@@ -172,10 +171,10 @@ func TestOnlyTheStoreImportsBbolt(t *testing.T) {
 	}
 }
 
-// The shim stays small because it is the standard library and the two packages
-// that speak the link.
+// The shim stays small because it is the standard library and the package
+// that speaks the link.
 func TestShimDependsOnTheStandardLibraryAlone(t *testing.T) {
-	allowed := []string{"cmd/hermes-acp-shim", "transport/link", "agentpool/holder"}
+	allowed := []string{"cmd/hermes-acp-shim", "transport/link"}
 	for _, goos := range systems {
 		for _, p := range list(t, goos, "-deps", "./cmd/hermes-acp-shim") {
 			if p.Standard {

@@ -142,10 +142,16 @@ func (f file) invalid(md toml.MetaData, c Config) []*Error {
 	if len(c.Listen) == 0 {
 		bad(toml.Key{"listen"}, "is empty; remove it to listen on the default socket")
 	}
+	local := false
 	for _, l := range c.Listen {
-		if _, err := transport.ParseAddress(l.Address); err != nil {
+		at, err := transport.ParseAddress(l.Address)
+		if err != nil {
 			bad(toml.Key{"listen", "address"}, "%v", err)
 		}
+		local = local || err != nil || at.Network == transport.Unix
+	}
+	if !local && len(c.Listen) > 0 {
+		bad(toml.Key{"listen"}, "nothing of this machine could get in, not even hermesd stop: add one more [[listen]] with address = \"unix\"")
 	}
 	return errs
 }

@@ -184,7 +184,7 @@ func (e *editor) load(r *jsonrpc.Request, parse func(json.RawMessage) (acp.Sessi
 	id := session.ID(p.SessionID)
 	meta, ok := e.d.store.Lookup(id)
 	if !ok {
-		return fail(session.ErrNotFound, id)
+		return fail(unknown(id), id)
 	}
 	if !sameDir(meta.Cwd, p.Cwd) {
 		return fail(&session.Error{Code: session.CodeParams, Message: "cwd: this session belongs to " + meta.Cwd + ", not to " + oneLine(p.Cwd)}, id)
@@ -323,7 +323,7 @@ func (e *editor) fork(r *jsonrpc.Request) jsonrpc.Handler {
 	return func(ctx context.Context) (any, error) {
 		old, ok := e.d.store.Lookup(id)
 		if !ok {
-			return nil, wire(session.ErrNotFound, id)
+			return nil, wire(unknown(id), id)
 		}
 		if err := checkDir(p.Cwd); err != nil {
 			return nil, wire(err, id)

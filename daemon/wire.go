@@ -72,3 +72,8 @@ func (d *Daemon) noAgent(name string) string {
 	}
 	return "there is no agent named " + shown(name) + ": choose one of " + strings.Join(names, ", ")
 }
+
+// unknown is the error of a session that is nowhere.
+func unknown(id session.ID) error {
+	return &session.Error{Code: session.CodeNotFound, Message: "there is no session " + shown(string(id)) + ": session/list has those there are", Data: raw(map[string]any{"sessionId": id})}
+}

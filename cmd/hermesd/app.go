@@ -125,10 +125,11 @@ func (a *app) root() *cobra.Command {
 		Long: `hermesd keeps the sessions of coding agents. Editors that speak the Agent
 Client Protocol (ACP) attach to them through hermes-acp-shim; they come and go,
 the session, its running turn and its open questions stay.`,
-		Example: `  hermesd demo                       the whole story in half a minute, offline
+		Example: `  hermesd demo                       the whole story in a few seconds, offline
   hermesd chat "explain this folder" one prompt from the terminal
   hermesd sessions list              what there is
   hermesd serve                      run the daemon in the foreground`,
+		Version:       buildVersion(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

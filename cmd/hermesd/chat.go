@@ -178,7 +178,11 @@ func (c *chat) join(ctx context.Context, client *acpclient.Client, o chatOptions
 	}
 	c.session = found.ID
 	found.Cwd = filepath.Clean(found.Cwd)
-	_, err = client.Join(ctx, found) // as it is: a terminal that looks in takes no roots away
+	join := client.Join // as it is: a terminal that looks in takes no roots away
+	if !c.interactive && !isTerminal(c.app.out) {
+		join = client.JoinLive // the answer and nothing else
+	}
+	_, err = join(ctx, found)
 	return err
 }
 

@@ -24,7 +24,7 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Show the whole story in half a minute, on this machine, offline",
+		Short: "Show the whole story in a few seconds, on this machine, offline",
 		Long: `Show the whole story with real processes, offline, in a folder of its own that
 is removed at the end: an editor starts a turn and is killed, two others attach,
 see everything and answer its question, the daemon is stopped and started, and

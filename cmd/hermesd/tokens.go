@@ -157,7 +157,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 			// All of them are found before the first is revoked.
 			for _, arg := range args {
 				if !slices.ContainsFunc(all, func(t tokens.Token) bool { return t.Name == arg || t.ID == arg }) {
-					return notFoundf("there is no token %q; see hermesd tokens list", arg)
+					return notFoundf("there is no token %q, so nothing was revoked; see hermesd tokens list", arg)
 				}
 			}
 			for _, arg := range args {

@@ -99,13 +99,22 @@ func (c *Client) Load(ctx context.Context, id, cwd string) (Session, error) {
 // directories are sent back, and of MCP servers nothing is said, which hermesd
 // takes for "keep them".
 func (c *Client) Join(ctx context.Context, listed SessionInfo) (Session, error) {
+	return c.attach(ctx, "session/load", listed)
+}
+
+// JoinLive is Join without the session's history.
+func (c *Client) JoinLive(ctx context.Context, listed SessionInfo) (Session, error) {
+	return c.attach(ctx, "session/resume", listed)
+}
+
+func (c *Client) attach(ctx context.Context, method string, listed SessionInfo) (Session, error) {
 	var o acp.Builder
 	o.String("sessionId", listed.ID).String("cwd", listed.Cwd)
 	if len(listed.Dirs) > 0 {
 		o.Strings("additionalDirectories", listed.Dirs)
 	}
 	s := Session{}
-	err := c.Call(ctx, "session/load", o.JSON(), &s)
+	err := c.Call(ctx, method, o.JSON(), &s)
 	s.ID = listed.ID
 	return s, err
 }

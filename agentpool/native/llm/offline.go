@@ -39,7 +39,7 @@ import (
 // stand in the conversation after it.
 type Offline struct{}
 
-const offlineNotice = "I am the offline model: no language model, only a few words (" + Words + ").\n\n"
+const offlineNotice = "I am the offline model: no language model, only a few words (" + Words + "; /help says how they are written).\n\n"
 
 // Info implements Model.
 func (Offline) Info() Info { return Info{Provider: "offline", Name: "offline", Window: 200_000} }
