@@ -103,6 +103,7 @@ func TestAJoinedPromptWaitsForWhatIsSaidToIt(t *testing.T) {
 					return
 				}
 				g <- "end_turn"
+				synctest.Wait() // the turn is over before anything is said
 				close(say)
 				w.expect("admitted a/1", "started a/1", "admitted b/2", "ended a/1 end_turn", "started b/2")
 				g <- "end_turn"
