@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hermesd/hermesd/daemon/daemontest"
@@ -37,11 +38,11 @@ func open(h *daemontest.Home) (e *editor, began time.Time, err error) {
 	e = &editor{cmd: exec.Command(filepath.Join(h.Bin, "hermes-acp-shim"))}
 	e.cmd.Dir, e.cmd.Env, e.cmd.Stderr = h.Work, h.Env, &e.stderr
 	e.cmd.WaitDelay = 5 * time.Second
-	inR, inW, err := os.Pipe()
+	inR, inW, err := pipe()
 	if err != nil {
 		return nil, began, err
 	}
-	outR, outW, err := os.Pipe()
+	outR, outW, err := pipe()
 	if err != nil {
 		return nil, began, err
 	}
@@ -56,6 +57,21 @@ func open(h *daemontest.Home) (e *editor, began time.Time, err error) {
 		outR.Close()
 	}
 	return e, began, err
+}
+
+// pipe is os.Pipe whose ends block their thread: the editor would else pay for
+// waking Go's poller at every line, and be measured with it.
+func pipe() (r, w *os.File, err error) {
+	var fds [2]int
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := syscall.Pipe(fds[:]); err != nil {
+		return nil, nil, os.NewSyscallError("pipe", err)
+	}
+	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
+	}
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
 
 // close ends the editor and waits for its shim.
