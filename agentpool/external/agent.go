@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hermesd/hermesd/daemon/session"
 	"github.com/hermesd/hermesd/transport/acp"
@@ -100,7 +101,7 @@ func (a *Agent) begin(ctx context.Context, fresh bool) (*life, error) {
 		a.mu.Unlock()
 	}
 	if err != nil {
-		err = l.explain(err, "starting")
+		err = l.explain(err, starting)
 		l.end()
 		return nil, err
 	}
@@ -108,6 +109,9 @@ func (a *Agent) begin(ctx context.Context, fresh bool) (*life, error) {
 }
 
 var errClosed = &session.Error{Code: session.CodeInternal, Message: "the agent is closed"}
+
+// againTime is how long a program that is started again may take to be ready.
+const againTime = time.Minute
 
 // alive gives the life there is, or makes another.
 func (a *Agent) alive(ctx context.Context) (*life, error) {
@@ -125,6 +129,8 @@ func (a *Agent) alive(ctx context.Context) (*life, error) {
 	if l != nil {
 		l.end()
 	}
+	ctx, cancel := context.WithTimeout(ctx, againTime)
+	defer cancel()
 	return a.begin(ctx, false)
 }
 
@@ -181,7 +187,12 @@ func (a *Agent) Prompt(ctx context.Context, in session.Turn) (session.TurnResult
 		return session.TurnResult{}, err
 	}
 	res := session.TurnResult{}
-	res.StopReason, _ = acp.GetString(got.result, "stopReason")
+	switch stop, _ := acp.GetString(got.result, "stopReason"); stop {
+	case "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled":
+		res.StopReason = stop
+	default:
+		res.StopReason = "end_turn" // editors know no other words
+	}
 	res.Usage, _ = acp.Get(got.result, "usage")
 	res.Meta, _ = acp.Get(got.result, "_meta")
 	return res, nil

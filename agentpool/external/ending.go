@@ -35,7 +35,10 @@ func (l *life) end() {
 			time.Sleep(exitTime / 20) // nobody tells when a group has ended
 		}
 		l.group.Kill()
-		process.SignalMarked(Marker+"="+l.mark, true)
+		// Until none is found: who is killed takes a moment to be gone.
+		for limit := time.Now().Add(exitTime); process.SignalMarked(Marker+"="+l.mark, true) > 0 && time.Now().Before(limit); {
+			time.Sleep(exitTime / 400)
+		}
 		<-l.exited
 		l.group.Close()
 		_ = l.peer.Wait()

@@ -282,3 +282,33 @@ func TestCutLines(t *testing.T) {
 		}
 	}
 }
+
+// What an agent says is checked as far as hermesd depends on it: an update has a
+// kind, and hermesd's own words are its own.
+func TestWhatIsNoUpdateIsLeftOut(t *testing.T) {
+	w := started(t, "")
+	l := w.agent.life
+	for _, u := range []string{`5`, `{}`, `{"sessionUpdate":3}`, `{"sessionUpdate":""}`} {
+		l.update([]byte(u))
+	}
+	l.update([]byte(`{"sessionUpdate":"session_info_update","title":"x","_meta":{"hermes":{"deleted":true},"own":1}}`))
+	all := w.updates()
+	if last := all[len(all)-1]; last != `{"sessionUpdate":"session_info_update","title":"x","_meta":{"own":1}}` {
+		t.Errorf("the last update is %s", last)
+	}
+	for _, u := range all {
+		if u == "5" || u == "{}" {
+			t.Errorf("%s is an update", u)
+		}
+	}
+}
+
+func TestManyOpenCallsCostNoMoreThanFew(t *testing.T) {
+	var o order
+	for i := range 3 * maxCalls {
+		o.repair([]byte(`{"sessionUpdate":"tool_call","toolCallId":"t` + strconv.Itoa(i) + `","title":"x","status":"pending"}`))
+	}
+	if len(o.calls) > maxCalls || len(o.ids) > maxCalls {
+		t.Errorf("%d calls are remembered", len(o.calls))
+	}
+}

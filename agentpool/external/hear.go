@@ -25,7 +25,18 @@ func (l *life) hear(method string, params json.RawMessage, _ uint64) {
 	}
 }
 
+// update takes one of the program's updates. What is none is left out, and so is
+// what only hermesd itself may say.
 func (l *life) update(u []byte) {
+	if said, ok := acp.GetString(u, "sessionUpdate"); !ok || said == "" {
+		l.a.cfg.Log.Debug().Str("agent", l.a.cfg.Name).Str("session", string(l.a.meta.ID)).Msg("an update of the agent has no kind")
+		return
+	}
+	if meta, ok := acp.Get(u, "_meta"); ok {
+		if _, ours := acp.Get(meta, "hermes"); ours {
+			u = acp.Set(u, "_meta", acp.Delete(meta, "hermes"))
+		}
+	}
 	switch kind := acp.UpdateKind(u); kind {
 	case acp.CurrentMode:
 		if mode, ok := acp.GetString(u, "currentModeId"); ok && l.a.modeIs(mode) {

@@ -106,7 +106,7 @@ func (a *Agent) start(ctx context.Context) (*life, error) {
 	go l.wait()
 	l.peer.Start()
 	if err := l.hello(ctx); err != nil {
-		err = l.explain(err, "starting")
+		err = l.explain(err, starting)
 		l.end()
 		return nil, err
 	}
@@ -348,10 +348,16 @@ func (l *life) say(text string) {
 	_ = l.a.host.Update(l.ctx, acp.AgentText("hermesd_"+l.mark+"_"+strconv.FormatUint(l.calls.Add(1), 10), text, nil))
 }
 
+const starting = "starting"
+
 // explain makes the error of a call into one for the user: the program's own
 // words if it has answered, else what became of it and the last it said.
 func (l *life) explain(err error, doing string) error {
 	if e, ok := asError(err); ok {
+		if doing == starting && e.Code != session.CodeAuthRequired {
+			// Its answer is to a request of ours, not to that of the editor.
+			return &session.Error{Code: session.CodeInternal, Message: fmt.Sprintf("the agent %s failed while %s: %s (%d)", l.a.cfg.Name, doing, e.Message, e.Code), Data: e.Data}
+		}
 		return e
 	}
 	var ours *session.Error

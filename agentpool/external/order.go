@@ -15,13 +15,14 @@ import (
 type order struct {
 	mu    sync.Mutex
 	calls map[string]bool // by id: whether its end was told
+	ids   []string        // of calls, oldest first
 	turn  session.Seq
 	life  string
 	kind  string // of the chunk before; "" after anything else
 	count int    // of messages named
 }
 
-// maxCalls is how many calls are remembered; the oldest are final long since.
+// maxCalls is how many calls are remembered.
 const maxCalls = 10_000
 
 // repair gives the updates to write for one of the program.
@@ -90,12 +91,12 @@ func (o *order) note(id string, final bool) {
 	if o.calls == nil {
 		o.calls = make(map[string]bool)
 	}
-	if len(o.calls) >= maxCalls {
-		for id, final := range o.calls {
-			if final {
-				delete(o.calls, id)
-			}
+	if _, known := o.calls[id]; !known {
+		if len(o.ids) >= maxCalls {
+			delete(o.calls, o.ids[0])
+			o.ids = o.ids[1:]
 		}
+		o.ids = append(o.ids, id)
 	}
 	o.calls[id] = final
 }

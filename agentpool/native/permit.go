@@ -39,6 +39,10 @@ func (t *turn) permit(ctx context.Context, c *call) error {
 		t.remember(need)
 		return fmt.Errorf("%s. Now: %s", denial(answer), advice(answer))
 	}
+	// The mode may have been changed while the question stood.
+	if now := t.currentMode(); now != m && judge(now, need, true) == refuse {
+		return errors.New(refusal(now, need))
+	}
 	if need.Sensitive == "" && (answer.Option.ID == allowAlways || answer.Option.ID == allowPrefix) {
 		return t.grant(ctx, need, answer.Option.ID == allowPrefix)
 	}

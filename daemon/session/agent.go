@@ -158,7 +158,7 @@ func (s *Session) Set(o Origin, change Change, fail func(error)) {
 			a := s.agent
 			var now Settings
 			s.do(op{
-				run: func(ctx context.Context) { now, err = a.Set(ctx, change) },
+				run: func(ctx context.Context) { now, err = s.set(ctx, a, change) },
 				done: func() {
 					if err != nil {
 						fail(err)
@@ -174,6 +174,13 @@ func (s *Session) Set(o Origin, change Change, fail func(error)) {
 			})
 		})
 	}, fail)
+}
+
+// set asks the agent for a change, for a limited time: prompts wait for it.
+func (s *Session) set(ctx context.Context, a Agent, change Change) (Settings, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.OpenTimeout)
+	defer cancel()
+	return a.Set(ctx, change)
 }
 
 // changed appends new settings, saying what differs.

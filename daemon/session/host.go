@@ -71,7 +71,7 @@ func (h *host) Set(ctx context.Context, change Change) error {
 		var now Settings
 		var err error
 		s.do(op{
-			run: func(ctx context.Context) { now, err = a.Set(ctx, change) },
+			run: func(ctx context.Context) { now, err = s.set(ctx, a, change) },
 			done: func() {
 				if err == nil && !s.decided.Deleted {
 					s.changed(Origin{}, now)

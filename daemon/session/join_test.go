@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -158,4 +159,20 @@ func TestAJoinedPromptIsShownWhereItJoined(t *testing.T) {
 	if err != nil || string(data) != string(fact) {
 		t.Errorf("a fork keeps %s, %v", data, err)
 	}
+}
+
+// Whoever prompts a session that is being deleted is told so, and not to wait.
+func TestAPromptOfADeletedSessionFindsNone(t *testing.T) {
+	inWorld(t, &fakeAgents{turn: untilCancelled}, nil, func(t *testing.T, w *world) {
+		w.attach("a")
+		w.prompt("a", "1")
+		done := make(chan error, 1)
+		w.s.Delete(origin("b", "2"), func(err error) { done <- err })
+		w.s.Prompt(origin("a", "3"), []byte(`[]`), nil, func(err error) { done <- err })
+		for range 2 {
+			if err := <-done; err != nil && !errors.Is(err, ErrNotFound) {
+				t.Error(err)
+			}
+		}
+	})
 }

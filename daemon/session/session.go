@@ -97,11 +97,13 @@ type Session struct {
 	editors   map[string]*attached
 	asked     []*question // open, in order
 	held      []message   // what the agent said before the session existed
-	behind    int         // messages of this round that are not handled yet
+	heldBytes int
+	behind    int // messages of this round that are not handled yet
 
 	born     bool // Created is in the log
 	mended   Seq  // last event of closing what a crash left open, 0 if nothing was
 	leaving  bool // no new turns
+	deleting bool // because the session is deleted
 	ended    error
 	deleted  []func(error) // told when the log is gone
 	trimTick *time.Timer
@@ -177,14 +179,18 @@ func Create(meta Meta, origin Origin, cfg Config, store Store, agents Agents, re
 	return s
 }
 
+// maxHeld is how much an agent may say before its session exists.
+const maxHeld = 4 << 20
+
 // bear appends the first event and lets in what the agent has said before.
 func (s *Session) bear(c Created, ready func(error)) {
 	s.born, s.metaNew = true, true
 	s.append(KindCreated, 0, encode(c))
 	s.whenPublished(s.head(), func() { ready(nil) })
 	held := s.held
-	s.held = nil
+	s.held, s.heldBytes = nil, 0
 	for _, m := range held {
+		s.credit.add(int64(len(m.data)))
 		s.handle(m)
 	}
 }
@@ -272,7 +278,12 @@ func (s *Session) handle(m message) {
 	case m.host != s.host || s.ended != nil || s.decided.Deleted:
 		s.credit.release(int64(len(m.data))) // an agent that was given up
 	case !s.born:
-		s.held = append(s.held, m)
+		// The agent must get on to the answer that makes the session: what it says
+		// before costs no credit, and what is too much of it is lost.
+		s.credit.release(int64(len(m.data)))
+		if s.heldBytes += len(m.data); s.heldBytes <= maxHeld {
+			s.held = append(s.held, m)
+		}
 	default:
 		version := uint8(0)
 		if m.kind == KindUpdate {

@@ -28,6 +28,8 @@ var ErrCancelled = errors.New("cancelled")
 func (s *Session) Prompt(o Origin, blocks, meta json.RawMessage, refuse func(error)) {
 	s.post(func() {
 		switch {
+		case s.deleting:
+			refuse(ErrNotFound)
 		case s.leaving:
 			refuse(&Error{Code: CodeInternal, Message: "the daemon is stopping: send the prompt again when it is back"})
 		case s.decided.Deleted:
@@ -273,7 +275,7 @@ func (s *Session) leaveOut(o Origin) {
 // called when that is durable; it may run on any goroutine.
 func (s *Session) Delete(o Origin, done func(error)) {
 	s.post(func() {
-		s.leaving = true
+		s.leaving, s.deleting = true, true
 		s.withdrawOf("", o, "session deleted", 0)
 		finish := func() {
 			if s.decided.Deleted {
