@@ -161,8 +161,9 @@ func (t *tree) open() error {
 }
 
 // deepLook is the size up to which all pages of a file are looked at when it is
-// opened. In a larger one a session's are looked at when they are needed.
-const deepLook = 256 << 20
+// opened: that takes time, and somebody waits for the daemon. In a larger one a
+// session's are looked at when they are needed.
+const deepLook = 16 << 20
 
 // lookClosely looks at the pages, now that nobody else writes to them.
 func (t *tree) lookClosely() (err error) {

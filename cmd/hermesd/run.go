@@ -105,6 +105,9 @@ func runDaemon(ctx context.Context, o serveOptions) (err error) {
 	if o.Ready != nil {
 		o.Ready()
 	}
+	// What only the start needed goes back to the system: there may be nothing to
+	// do for days.
+	defer time.AfterFunc(begun, debug.FreeOSMemory).Stop()
 
 	var g run.Group
 	g.Add(run.SignalHandler(ctx, syscall.SIGTERM, syscall.SIGINT))
@@ -207,6 +210,9 @@ func runStdio(ctx context.Context, o serveOptions) (err error) {
 	}
 	return err
 }
+
+// begun is when the memory of the start is given back.
+const begun = 3 * time.Second
 
 func openStore(o serveOptions, log zerolog.Logger) (*store.Store, error) {
 	if err := transport.Dir(o.Places.State); err != nil {
