@@ -125,6 +125,11 @@ func startChurn(t *testing.T, s *Store, logs int) *churn {
 					delete(c.want, id)
 					c.mu.Unlock()
 				}
+				// Enough is enough: on a slow machine there would be ever more to copy.
+				if round == 200 {
+					<-c.stop
+					return
+				}
 				select {
 				case <-c.stop:
 					return
