@@ -202,6 +202,7 @@ func TestNothingOfAResultIsWithoutALimit(t *testing.T) {
 		"structured": {&sdk.CallToolResult{StructuredContent: map[string]any{"x": long}}, "more bytes were left out]"},
 		"everything": {&sdk.CallToolResult{StructuredContent: map[string]any{"x": strings.Repeat("x", 90_000)}, Content: []sdk.Content{
 			&sdk.AudioContent{Data: make([]byte, 9_000_000), MIMEType: "a/b"}, &sdk.TextContent{Text: strings.Repeat("\x01", 90_000)}, &sdk.TextContent{Text: long}}}, "more bytes were left out]"},
+		//lint:ignore SA1019 a block of a kind that is passed over
 		"unknown": {repeat(1_000, func(int) sdk.Content { return &sdk.ToolUseContent{} }), "[the result is cut: 500 more parts were left out]"},
 	} {
 		r := Result(c.in, 0)
